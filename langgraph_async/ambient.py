@@ -1,0 +1,46 @@
+"""The one context variable: which task is running here.
+
+A node's code, and everything it calls, runs in a context in which `current` holds the node's task. That is how
+`interrupt()`, `get_config()` and a graph called inside a node find what they belong to.
+"""
+
+from __future__ import annotations
+
+from contextvars import ContextVar
+from typing import Any, Protocol
+
+
+class AmbientTask(Protocol):
+    """What the running task offers to the functions that users call inside a node."""
+
+    @property
+    def config(self) -> Any:
+        """The task's config, as an injected `config` parameter would be."""
+
+    @property
+    def runtime(self) -> Any:
+        """The task's `Runtime`."""
+
+    def interrupt(self, value: Any, response_schema: Any = None) -> Any:
+        """Return the next answer, or pause the task by raising `GraphInterrupt`."""
+
+    def call(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], options: Any) -> Any:
+        """Schedule a functional task as a child of this one and return its future."""
+
+
+current: ContextVar[AmbientTask | None] = ContextVar("langgraph_async_task", default=None)
+
+
+def running_task(caller: str) -> AmbientTask:
+    """Return the task that is running here.
+
+    Raises:
+        RuntimeError: No node is running in this context.
+    """
+    task = current.get()
+    if task is None:
+        raise RuntimeError(
+            f"Called {caller} outside of a runnable context: it works only inside a node, a task or an "
+            "entrypoint, in code that inherits the node's context."
+        )
+    return task

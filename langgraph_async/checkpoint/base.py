@@ -1,0 +1,329 @@
+"""The saver port: what a checkpoint is, and what the engine expects of whatever stores it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Generic, Literal, NamedTuple, TypeAlias
+
+from typing_extensions import Self, TypedDict, TypeVar
+
+from langgraph_async.config import RunnableConfig
+from langgraph_async.constants import CONF, ERROR, INTERRUPT, MISSING, RESUME, SCHEDULED, Missing
+from langgraph_async.errors import EmptyChannelError
+from langgraph_async.serde.base import SerializerProtocol
+from langgraph_async.serde.msgpack import JsonPlusSerializer
+
+V = TypeVar("V", int, float, str, default=Any)
+
+ChannelVersions: TypeAlias = dict[str, Any]
+PendingWrite: TypeAlias = tuple[str, str, Any]
+"""Task id, channel, value."""
+
+WRITES_IDX_MAP: dict[str, int] = {ERROR: -1, SCHEDULED: -2, INTERRUPT: -3, RESUME: -4}
+"""Fixed positions of the writes that say how a task stands; ordinary writes use their place in the list."""
+
+
+class Checkpoint(TypedDict):
+    """The state of one graph after one superstep.
+
+    `id` sorts like time. `versions_seen` maps nodes to the channel versions they last ran on; `updated_channels`
+    names what the superstep changed, sorted, or is None when that is not known.
+    """
+
+    v: int
+    id: str
+    ts: str
+    channel_values: dict[str, Any]
+    channel_versions: ChannelVersions
+    versions_seen: dict[str, ChannelVersions]
+    updated_channels: list[str] | None
+
+
+class CheckpointMetadata(TypedDict, total=False):
+    """What is known about a checkpoint besides the state; savers add the run's own metadata."""
+
+    source: Literal["input", "loop", "update", "fork"]
+    step: int
+    parents: dict[str, str]
+    run_id: str
+    counters_since_delta_snapshot: dict[str, tuple[int, int]]
+
+
+class CheckpointTuple(NamedTuple):
+    """A stored checkpoint with its coordinates and the writes of tasks that started from it."""
+
+    config: RunnableConfig
+    checkpoint: Checkpoint
+    metadata: CheckpointMetadata
+    parent_config: RunnableConfig | None = None
+    pending_writes: list[PendingWrite] | None = None
+
+
+class DeltaChannelHistory(TypedDict, total=False):
+    """What a delta channel is rebuilt from: an optional stored value and the later writes, oldest first."""
+
+    seed: Any
+    writes: list[PendingWrite]
+
+
+@dataclass(frozen=True, slots=True)
+class TaskWrites:
+    """The writes of one task, in order.
+
+    Attributes:
+        task_id: The task.
+        path: Its path as text; writes are read back sorted by it.
+        writes: (channel, value) pairs; their places are their positions.
+        replace: Forget what was stored for this task before.
+    """
+
+    task_id: str
+    path: str
+    writes: Sequence[tuple[str, Any]]
+    replace: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class StepCommit:
+    """What a saver is to store at once: all of it or nothing.
+
+    Attributes:
+        writes: Task writes for the checkpoint that the config names.
+        checkpoint: The next checkpoint, a child of the one that the config names; or None.
+        metadata: Belongs to `checkpoint`.
+        new_versions: Channels whose value changed since the parent, with their versions.
+        expected_head: Id of the checkpoint that must be the newest of the thread's namespace, None for "there is
+            none yet", or `MISSING` to store unconditionally.
+    """
+
+    writes: Sequence[TaskWrites] = ()
+    checkpoint: Checkpoint | None = None
+    metadata: CheckpointMetadata | None = None
+    new_versions: ChannelVersions | None = None
+    expected_head: str | None | Missing = MISSING
+
+
+class BaseCheckpointSaver(Generic[V]):
+    """Stores checkpoints and the writes of unfinished supersteps.
+
+    Configs name a place by ``configurable.thread_id``, ``checkpoint_ns`` (default ``""``) and, where one
+    checkpoint is meant, ``checkpoint_id``. Everything handed over is copied or serialized before a method
+    returns. Methods may be called concurrently.
+
+    A saver must offer `aget_tuple`, `alist`, `aput`, `aput_writes` and `adelete_thread`. One that can store a
+    whole superstep at once also offers `acommit`, and then it must check `StepCommit.expected_head`.
+
+    Attributes:
+        serde: The serializer for values.
+    """
+
+    immediate: ClassVar[bool] = False
+    """Whether all methods finish without suspending: the engine then awaits them in place, without a queue."""
+
+    can_commit: ClassVar[bool] = False
+    """Whether `acommit` is offered."""
+
+    def __init__(self, *, serde: SerializerProtocol | None = None) -> None:
+        self.serde: SerializerProtocol = serde if serde is not None else JsonPlusSerializer()
+
+    async def aget(self, config: RunnableConfig) -> Checkpoint | None:
+        """Return the checkpoint that `aget_tuple` finds, or None."""
+        found = await self.aget_tuple(config)
+        return found.checkpoint if found else None
+
+    async def aget_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
+        """Return the named checkpoint, or the newest of the namespace; None when there is none.
+
+        Its pending writes are sorted by task path, task id and position.
+        """
+        raise NotImplementedError
+
+    def alist(
+        self,
+        config: RunnableConfig | None,
+        *,
+        filter: dict[str, Any] | None = None,
+        before: RunnableConfig | None = None,
+        limit: int | None = None,
+    ) -> AsyncIterator[CheckpointTuple]:
+        """Yield checkpoints, newest first.
+
+        Args:
+            config: A thread, a namespace of it (without one: all namespaces), or one checkpoint; None: everything.
+            filter: Metadata entries that must all be equal.
+            before: Only checkpoints older than the one that this config names.
+            limit: At most so many.
+        """
+        raise NotImplementedError
+
+    async def aput(
+        self,
+        config: RunnableConfig,
+        checkpoint: Checkpoint,
+        metadata: CheckpointMetadata,
+        new_versions: ChannelVersions,
+    ) -> RunnableConfig:
+        """Store a checkpoint as a child of the one that `config` names, and return its own config.
+
+        Only the values of channels in `new_versions` need to be stored; the others are found by their version.
+        """
+        raise NotImplementedError
+
+    async def aput_writes(
+        self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str = ""
+    ) -> None:
+        """Store writes of a task on the checkpoint that `config` names.
+
+        Idempotent: a position that is already stored is kept. When all writes are on the fixed positions of
+        `WRITES_IDX_MAP`, they replace what stands there.
+        """
+        raise NotImplementedError
+
+    async def acommit(self, config: RunnableConfig, commit: StepCommit) -> RunnableConfig:
+        """Store `commit` at once and return the config of its checkpoint (or `config` without one).
+
+        Raises:
+            ThreadConflictError: The namespace's newest checkpoint is not `commit.expected_head`. Nothing is stored.
+        """
+        raise NotImplementedError
+
+    async def adelete_thread(self, thread_id: str) -> None:
+        """Delete everything of a thread, and nothing of any other."""
+        raise NotImplementedError
+
+    async def adelete_for_runs(self, run_ids: Sequence[str]) -> None:
+        """Delete the checkpoints whose metadata names one of these runs, with their writes."""
+        raise NotImplementedError
+
+    async def acopy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
+        """Copy all namespaces, checkpoints and writes of a thread; an unknown source copies nothing."""
+        raise NotImplementedError
+
+    async def aprune(
+        self, thread_ids: Sequence[str], *, strategy: Literal["keep_latest", "delete"] = "keep_latest"
+    ) -> None:
+        """Keep only the newest checkpoint of each namespace of these threads, or nothing at all."""
+        raise NotImplementedError
+
+    async def aget_delta_channel_history(
+        self, *, config: RunnableConfig, channels: Sequence[str]
+    ) -> Mapping[str, DeltaChannelHistory]:
+        """Return, for each channel, the nearest stored value above the named checkpoint and the writes after it.
+
+        Walks from the checkpoint's parent towards the root. The writes stored on the checkpoint itself are not
+        included; those on the ancestor that holds the stored value are.
+        """
+        found: dict[str, DeltaChannelHistory] = {}
+        if not channels:
+            return found
+        collected: dict[str, list[list[PendingWrite]]] = {name: [] for name in channels}
+        target = await self.aget_tuple(config)
+        parent = target.parent_config if target else None
+        open_channels = set(channels)
+        while parent is not None and open_channels:
+            item = await self.aget_tuple(parent)
+            if item is None:
+                break
+            for name in sorted(open_channels):
+                collected[name].append([w for w in item.pending_writes or () if w[1] == name])
+                if name in item.checkpoint["channel_values"]:
+                    found[name] = {"seed": item.checkpoint["channel_values"][name]}
+                    open_channels.discard(name)
+            parent = item.parent_config
+        return {
+            name: {**found.get(name, {}), "writes": [w for part in reversed(collected[name]) for w in part]}
+            for name in channels
+        }
+
+    def get_next_version(self, current: V | None, channel: None = None) -> V:
+        """Return a version greater than `current`."""
+        if isinstance(current, str):
+            raise NotImplementedError
+        return (current + 1) if current is not None else 1  # type: ignore[return-value, operator]
+
+    def with_allowlist(self, types: Iterable[type[Any] | tuple[str, str]]) -> Self:
+        """Return this saver with more types that its serializer may load; itself when that changes nothing."""
+        return self
+
+
+def get_checkpoint_id(config: RunnableConfig) -> str | None:
+    """Return the checkpoint id that `config` names, or None."""
+    found: str | None = config.get(CONF, {}).get("checkpoint_id")
+    return found
+
+
+_NOT_METADATA = frozenset(
+    {
+        "thread_id",
+        "checkpoint_id",
+        "checkpoint_ns",
+        "checkpoint_map",
+        "langgraph_step",
+        "langgraph_node",
+        "langgraph_triggers",
+        "langgraph_path",
+        "langgraph_checkpoint_ns",
+    }
+)
+
+
+def get_checkpoint_metadata(config: RunnableConfig, metadata: CheckpointMetadata) -> CheckpointMetadata:
+    """Return `metadata` with the plain values of the config's metadata and configurable added."""
+    merged: dict[str, Any] = {
+        k: v.replace("\0", "") if isinstance(v, str) else v for k, v in dict(metadata).items()
+    }
+    for source in (config.get("metadata") or {}, config.get(CONF) or {}):
+        for key, value in source.items():
+            if key in merged or key in _NOT_METADATA or key.startswith("__"):
+                continue
+            if isinstance(value, str):
+                merged[key] = value.replace("\0", "")
+            elif isinstance(value, (int, float, bool)):
+                merged[key] = value
+    return merged  # type: ignore[return-value]
+
+
+def get_serializable_checkpoint_metadata(config: RunnableConfig, metadata: CheckpointMetadata) -> CheckpointMetadata:
+    """Return `get_checkpoint_metadata` without the legacy key ``writes``."""
+    merged = get_checkpoint_metadata(config, metadata)
+    merged.pop("writes", None)  # type: ignore[typeddict-item]
+    return merged
+
+
+def copy_checkpoint(checkpoint: Checkpoint) -> Checkpoint:
+    """Return a copy that shares values but no containers of its own."""
+    return Checkpoint(
+        v=checkpoint["v"],
+        id=checkpoint["id"],
+        ts=checkpoint["ts"],
+        channel_values=checkpoint["channel_values"].copy(),
+        channel_versions=checkpoint["channel_versions"].copy(),
+        versions_seen={node: seen.copy() for node, seen in checkpoint["versions_seen"].items()},
+        updated_channels=list(checkpoint["updated_channels"]) if checkpoint.get("updated_channels") else None,
+    )
+
+
+def writes_sort_key(row: tuple[str, str, int]) -> tuple[str, str, int]:
+    """Order of stored writes: by task path, task id, position."""
+    return row
+
+
+__all__ = [
+    "WRITES_IDX_MAP",
+    "BaseCheckpointSaver",
+    "ChannelVersions",
+    "Checkpoint",
+    "CheckpointMetadata",
+    "CheckpointTuple",
+    "DeltaChannelHistory",
+    "EmptyChannelError",
+    "PendingWrite",
+    "StepCommit",
+    "TaskWrites",
+    "copy_checkpoint",
+    "get_checkpoint_id",
+    "get_checkpoint_metadata",
+    "get_serializable_checkpoint_metadata",
+    "writes_sort_key",
+]

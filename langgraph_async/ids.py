@@ -1,0 +1,76 @@
+"""Ids that are computed: time-ordered checkpoint ids and content-hash task ids.
+
+Source: RFC 9562 (UUID version 6); the layout of the parts that are hashed is LangGraph's, so that both libraries
+compute the same id for the same task.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from binascii import unhexlify
+from collections.abc import Sequence
+from hashlib import sha1
+from threading import Lock
+from typing import Any
+
+from xxhash import xxh3_128_hexdigest
+
+_GREGORIAN_OFFSET_100NS = 0x01B21DD213814000
+_last_100ns = 0
+_lock = Lock()
+_random = random.SystemRandom()
+
+
+def checkpoint_id(step: int) -> str:
+    """Return a new UUIDv6 as text, greater (as text) than every one made before by this process.
+
+    Args:
+        step: Number of the superstep; its lowest 14 bits become the clock sequence, so that ids show the step.
+    """
+    global _last_100ns
+    with _lock:
+        stamp = time.time_ns() // 100 + _GREGORIAN_OFFSET_100NS
+        if stamp <= _last_100ns:
+            stamp = _last_100ns + 1
+        _last_100ns = stamp
+    node = _random.getrandbits(48)
+    return (
+        f"{(stamp >> 28) & 0xFFFFFFFF:08x}-{(stamp >> 12) & 0xFFFF:04x}-6{stamp & 0xFFF:03x}-"
+        f"{0x8000 | (step & 0x3FFF):04x}-{node:012x}"
+    )
+
+
+def task_id(checkpoint: str, *parts: str, version: int = 4) -> str:
+    """Return the id of a task: a hash of its checkpoint and of what makes it that task.
+
+    The same checkpoint and the same parts always give the same id, which is what lets stored writes be matched
+    with the task after a restart.
+
+    Args:
+        checkpoint: Id of the checkpoint that the task starts from.
+        parts: What makes it that task, see ``pregel/step/plan.py``; hashed without separators.
+        version: Format version of the checkpoint; version 1 used SHA-1.
+    """
+    data = unhexlify(checkpoint.replace("-", "")) + "".join(parts).encode()
+    digest = xxh3_128_hexdigest(data) if version > 1 else sha1(data, usedforsecurity=False).hexdigest()
+    return f"{digest[:8]}-{digest[8:12]}-{digest[12:16]}-{digest[16:20]}-{digest[20:32]}"
+
+
+def interrupt_id(namespace: str, slot: int = 0) -> str:
+    """Return the id of the `slot`-th question that the task in `namespace` asks (32 hex digits)."""
+    return xxh3_128_hexdigest((f"{namespace}|{slot}" if slot else namespace).encode())
+
+
+def is_interrupt_id(text: Any) -> bool:
+    """Tell whether `text` has the form of an interrupt id: 32 lower-case hex digits."""
+    return isinstance(text, str) and len(text) == 32 and all(c in "0123456789abcdef" for c in text)
+
+
+def path_text(path: str | int | Sequence[Any]) -> str:
+    """Return a task path as text whose order is the order in which writes are applied."""
+    if isinstance(path, str):
+        return path
+    if isinstance(path, int):
+        return f"{path:010d}"
+    return "~" + ", ".join(path_text(part) for part in path)
