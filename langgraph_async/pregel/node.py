@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from langgraph_async.constants import TAG_HIDDEN
 from langgraph_async.pregel.call import Action
@@ -81,3 +81,41 @@ class PregelNode:
     def hidden(self) -> bool:
         """Whether streams leave the node out."""
         return TAG_HIDDEN in self.tags
+
+
+@dataclass(frozen=True, slots=True)
+class Join:
+    """An edge from several nodes to one, which runs when all of them have.
+
+    Attributes:
+        channel: The barrier channel.
+        starts: The sources, in the order of the edge.
+        end: The target.
+        on_missing: What it means when the run ends and only some sources ran.
+    """
+
+    channel: str
+    starts: tuple[str, ...]
+    end: str
+    on_missing: Literal["error", "skip"] = "error"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Schemas:
+    """The types a graph was declared with, and what follows from them.
+
+    Attributes:
+        state, input, output, context: The declared types, or None.
+        state_keys: All keys that a node may write.
+        output_mapper, state_mapper: Turn a dict of values into an instance of the schema, or None.
+        result_validators: For reduced keys of a validating schema: checks the value after the step.
+    """
+
+    state: Any = None
+    input: Any = None
+    output: Any = None
+    context: Any = None
+    state_keys: frozenset[str] = frozenset()
+    output_mapper: Callable[[dict[str, Any]], Any] | None = None
+    state_mapper: Callable[[dict[str, Any]], Any] | None = None
+    result_validators: Mapping[str, Callable[[Any], Any]] = field(default_factory=dict)
