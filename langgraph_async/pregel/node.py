@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from langgraph_async.constants import TAG_HIDDEN
 from langgraph_async.pregel.call import Action
@@ -81,3 +81,46 @@ class PregelNode:
     def hidden(self) -> bool:
         """Whether streams leave the node out."""
         return TAG_HIDDEN in self.tags
+
+
+@dataclass(frozen=True, slots=True)
+class Join:
+    """A barrier: a node that waits until several others have run.
+
+    Attributes:
+        channel: The barrier channel, see `join_channel`.
+        starts: The nodes that are waited for, in the order of the edge.
+        end: The node that waits.
+        on_missing: What to do when the run would end while some of `starts`, but not all, have run.
+    """
+
+    channel: str
+    starts: tuple[str, ...]
+    end: str
+    on_missing: Literal["error", "skip"] = "error"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Schemas:
+    """The types a graph was declared with, and what turns dicts of channel values into them.
+
+    Attributes:
+        state: Type of the state.
+        input: Type of the input.
+        output: Type of the output.
+        context: Type of the run's context, or None.
+        state_keys: Every channel that a node may write, those of private schemas included.
+        state_mapper: From a dict of all state keys to the state's type, or None to leave it a dict.
+        output_mapper: The same for the output.
+        result_validators: For reduced keys: checks the value that the reducer gave, and returns it converted;
+            raises what the schema's own validation raises.
+    """
+
+    state: Any
+    input: Any
+    output: Any
+    context: Any = None
+    state_keys: frozenset[str] = frozenset()
+    state_mapper: Callable[[dict[str, Any]], Any] | None = None
+    output_mapper: Callable[[dict[str, Any]], Any] | None = None
+    result_validators: Mapping[str, Callable[[Any], Any]] = field(default_factory=dict)
