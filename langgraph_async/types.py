@@ -286,6 +286,13 @@ class Overwrite:
     type: Literal["__overwrite__"] = "__overwrite__"
 
 
+@dataclass(frozen=True, slots=True)
+class DeltaSnapshot:
+    """Marks a stored value as the whole value of a channel that is otherwise stored as its writes."""
+
+    value: Any
+
+
 class StateUpdate(NamedTuple):
     """One update for `abulk_update_state`."""
 
@@ -376,6 +383,7 @@ __all__: Final = [
     "CacheKey",
     "CachePolicy",
     "Command",
+    "DeltaSnapshot",
     "Durability",
     "GraphOutput",
     "Interrupt",

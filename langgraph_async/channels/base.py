@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Any, ClassVar, Generic
+from typing import Any, ClassVar, Generic, Self
 
-from typing_extensions import Self, TypeVar
+from typing_extensions import TypeVar
 
 from langgraph_async.constants import MISSING, Missing
 from langgraph_async.errors import EmptyChannelError
@@ -42,6 +42,11 @@ class BaseChannel(ABC, Generic[Value, Update, Stored]):
     def __init__(self, typ: Any, key: str = "") -> None:
         self.typ = typ
         self.key = key
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if "update" in cls.__dict__ and "reacts_to_empty" not in cls.__dict__:
+            cls.reacts_to_empty = True  # another `update` than the one the inherited flag speaks of
 
     @property
     @abstractmethod

@@ -129,7 +129,9 @@ class StateGraph(Blueprint, Generic[StateT, ContextT, InputT, OutputT]):
         prepared = prepare(target, name=name, run_sync=run_sync)
         limit = _timeout(name, timeout)
         self.register_schema(schema)
-        self.nodes[name] = spec = NodeSpec(
+        if error_handler is not None:
+            self._add_handler(name, schema, error_handler, run_sync)
+        self.nodes[name] = NodeSpec(
             action=prepared,
             input_schema=schema,
             metadata=dict(metadata) if metadata else None,
@@ -141,8 +143,6 @@ class StateGraph(Blueprint, Generic[StateT, ContextT, InputT, OutputT]):
             error_handler_node=f"{ERROR_HANDLER_PREFIX}{name}" if error_handler is not None else None,
             trace_policy=trace_policy,
         )
-        if error_handler is not None:
-            self._add_handler(name, spec, error_handler, run_sync)
         if self.compiled:
             logger.warning("Node %r was added to a graph that is already compiled; the compiled graph lacks it.", name)
         return self
@@ -165,14 +165,13 @@ class StateGraph(Blueprint, Generic[StateT, ContextT, InputT, OutputT]):
                     f"'{character}' is a reserved character and is not allowed in the node names. Rename {name!r}."
                 )
 
-    def _add_handler(self, name: str, spec: NodeSpec, handler: Any, run_sync: Literal["thread", "inline"]) -> None:
+    def _add_handler(self, name: str, schema: Any, handler: Any, run_sync: Literal["thread", "inline"]) -> None:
         handler_name = f"{ERROR_HANDLER_PREFIX}{name}"
         if handler_name in self.nodes:
-            del self.nodes[name]
             raise GraphBuildError(f"Node `{handler_name}` already present: it is the name of the handler of {name!r}.")
         self.nodes[handler_name] = NodeSpec(
             action=prepare(handler, name=handler_name, run_sync=run_sync),
-            input_schema=spec.input_schema,
+            input_schema=schema,
             ends=_ends(handler_name, handler, None),
             is_error_handler=True,
         )

@@ -85,13 +85,13 @@ class PregelNode:
 
 @dataclass(frozen=True, slots=True)
 class Join:
-    """A barrier: a node that waits until several others have run.
+    """An edge from several nodes to one, which runs when all of them have.
 
     Attributes:
-        channel: The barrier channel, see `join_channel`.
-        starts: The nodes that are waited for, in the order of the edge.
-        end: The node that waits.
-        on_missing: What to do when the run would end while some of `starts`, but not all, have run.
+        channel: The barrier channel.
+        starts: The sources, in the order of the edge.
+        end: The target.
+        on_missing: What it means when the run ends and only some sources ran.
     """
 
     channel: str
@@ -102,25 +102,20 @@ class Join:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Schemas:
-    """The types a graph was declared with, and what turns dicts of channel values into them.
+    """The types a graph was declared with, and what follows from them.
 
     Attributes:
-        state: Type of the state.
-        input: Type of the input.
-        output: Type of the output.
-        context: Type of the run's context, or None.
-        state_keys: Every channel that a node may write, those of private schemas included.
-        state_mapper: From a dict of all state keys to the state's type, or None to leave it a dict.
-        output_mapper: The same for the output.
-        result_validators: For reduced keys: checks the value that the reducer gave, and returns it converted;
-            raises what the schema's own validation raises.
+        state, input, output, context: The declared types, or None.
+        state_keys: All keys that a node may write.
+        output_mapper, state_mapper: Turn a dict of values into an instance of the schema, or None.
+        result_validators: For reduced keys of a validating schema: checks the value after the step.
     """
 
-    state: Any
-    input: Any
-    output: Any
+    state: Any = None
+    input: Any = None
+    output: Any = None
     context: Any = None
     state_keys: frozenset[str] = frozenset()
-    state_mapper: Callable[[dict[str, Any]], Any] | None = None
     output_mapper: Callable[[dict[str, Any]], Any] | None = None
+    state_mapper: Callable[[dict[str, Any]], Any] | None = None
     result_validators: Mapping[str, Callable[[Any], Any]] = field(default_factory=dict)

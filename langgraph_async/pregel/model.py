@@ -1,0 +1,243 @@
+"""The three objects that carry everything through the engine.
+
+`GraphSpec` is made once, when a graph is compiled; `RunScope` lives as long as one run of one graph;
+`StepState` is the state that supersteps change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from langgraph_async.channels.base import BaseChannel
+from langgraph_async.channels.managed import ManagedValue
+from langgraph_async.checkpoint.base import BaseCheckpointSaver, CheckpointMetadata, PendingWrite
+from langgraph_async.config import RunConfig
+from langgraph_async.constants import INPUT, MISSING, START, TASKS
+from langgraph_async.pregel.node import Join, PregelNode, Schemas
+from langgraph_async.runtime import RunControl, Runtime
+from langgraph_async.types import Durability
+
+if TYPE_CHECKING:
+    from langgraph_async.aio.limiter import Limiter
+    from langgraph_async.pregel.replay import Answers, Replay
+    from langgraph_async.pregel.scope import TaskScope
+    from langgraph_async.pregel.sinks import Sinks
+    from langgraph_async.pregel.task import Task
+
+_INTERNAL = frozenset({START, TASKS, INPUT})
+
+
+@dataclass(frozen=True, slots=True)
+class GraphSpec:
+    """What a compiled graph is, and everything about it that does not depend on a run.
+
+    Attributes:
+        triggers: Channel to the nodes that its update makes run, in the order of the nodes.
+        output_keys: Channels of the output, in order; a single name means the bare value.
+        stream_keys: Channels of a state read, likewise.
+        value_keys: Channels whose values nodes read as a dict.
+        seeded: Channels that have a value before anything was written.
+        reactive: Channels for which "others were written, you were not" can change something.
+        consuming: Channels that change when they have triggered a task.
+        finishing: Channels that change when the run is about to end.
+        copied: For each node, whether it reads exactly `value_keys`.
+    """
+
+    name: str
+    nodes: Mapping[str, PregelNode]
+    channels: Mapping[str, BaseChannel]
+    managed: Mapping[str, type[ManagedValue]]
+    triggers: Mapping[str, tuple[str, ...]]
+    input_keys: str | tuple[str, ...]
+    output_keys: str | tuple[str, ...]
+    stream_keys: str | tuple[str, ...]
+    value_keys: frozenset[str]
+    seeded: tuple[str, ...]
+    reactive: frozenset[str]
+    consuming: frozenset[str]
+    finishing: tuple[str, ...]
+    copied: frozenset[str]
+    joins: tuple[Join, ...]
+    renamed: Mapping[str, str]
+    schemas: Schemas | None
+
+
+def make_spec(
+    *,
+    name: str,
+    nodes: Mapping[str, PregelNode],
+    channels: Mapping[str, BaseChannel],
+    managed: Mapping[str, type[ManagedValue]],
+    input_keys: str | tuple[str, ...],
+    output_keys: str | tuple[str, ...],
+    stream_keys: str | tuple[str, ...],
+    joins: tuple[Join, ...],
+    renamed: Mapping[str, str],
+    schemas: Schemas | None,
+) -> GraphSpec:
+    """Work out everything about a graph that does not depend on a run."""
+    triggers: dict[str, list[str]] = {}
+    read: set[str] = set(_as_keys(output_keys)) | set(_as_keys(stream_keys))
+    for node_name, node in nodes.items():
+        for channel in node.triggers:
+            triggers.setdefault(channel, []).append(node_name)
+        if isinstance(node.channels, tuple):
+            read.update(node.channels)
+        for router in node.routers:
+            read.update(_as_keys(router.channels))
+    value_keys = frozenset(key for key in read if key in channels and key not in _INTERNAL)
+    reactive: set[str] = set()
+    consuming: set[str] = set()
+    finishing: list[str] = []
+    seeded: list[str] = []
+    for key, channel in channels.items():
+        kind = type(channel)
+        if kind.reacts_to_empty:
+            reactive.add(key)
+        if kind.consume is not BaseChannel.consume:
+            consuming.add(key)
+        if kind.finish is not BaseChannel.finish:
+            finishing.append(key)
+        if key in value_keys and channel.from_checkpoint(MISSING).is_available():
+            seeded.append(key)
+    return GraphSpec(
+        name=name,
+        nodes=nodes,
+        channels=channels,
+        managed=managed,
+        triggers={channel: tuple(names) for channel, names in triggers.items()},
+        input_keys=input_keys,
+        output_keys=output_keys,
+        stream_keys=stream_keys,
+        value_keys=value_keys,
+        seeded=tuple(seeded),
+        reactive=frozenset(reactive),
+        consuming=frozenset(consuming),
+        finishing=tuple(finishing),
+        copied=frozenset(
+            node_name
+            for node_name, node in nodes.items()
+            if isinstance(node.channels, tuple) and frozenset(node.channels) == value_keys
+        ),
+        joins=joins,
+        renamed=renamed,
+        schemas=schemas,
+    )
+
+
+def _as_keys(keys: str | tuple[str, ...]) -> tuple[str, ...]:
+    return (keys,) if isinstance(keys, str) else keys
+
+
+class LiveChannels(dict[str, BaseChannel]):
+    """The channels of a run; one that nobody touched yet is made when it is first asked for."""
+
+    __slots__ = ("_declared",)
+
+    def __init__(self, declared: Mapping[str, BaseChannel]) -> None:
+        super().__init__()
+        self._declared = declared
+
+    def __missing__(self, key: str) -> BaseChannel:
+        channel = self._declared[key].from_checkpoint(MISSING)
+        channel.key = key
+        self[key] = channel
+        return channel
+
+
+@dataclass(slots=True)
+class StepState:
+    """Where a run of one graph stands.
+
+    Attributes:
+        step: Number of the superstep that comes next.
+        checkpoint_id: Checkpoint that it starts from.
+        version_format: Format version of that checkpoint; old ones compute task ids differently.
+        channels: Channels touched so far.
+        values: Values of the channels in `GraphSpec.value_keys` that have one.
+        containers: Keys of `values` that hold a plain list, dict or set, which readers get a copy of.
+        holding: Reactive channels that have a value.
+        versions: Version of every channel ever written.
+        newest: The greatest of them, or None.
+        seen: Node to the channel versions it last ran on.
+        updated: What the last superstep changed, or None when that is not known.
+        pending: Stored writes that belong to the checkpoint.
+        metadata: Of the checkpoint.
+        parent_id: Id of the checkpoint's parent, or None.
+        stored: Whether the checkpoint is stored, or will be.
+        old_names: Node to the name under which the checkpoint knows it, where it was renamed since.
+        remaining_steps: Supersteps that this run may still take, the one being planned or run included.
+        tasks: Tasks of the superstep, in the order of the plan.
+    """
+
+    step: int
+    checkpoint_id: str
+    version_format: int
+    channels: LiveChannels
+    values: dict[str, Any]
+    containers: set[str]
+    holding: set[str]
+    versions: dict[str, Any]
+    newest: Any
+    seen: dict[str, dict[str, Any]]
+    updated: set[str] | None
+    pending: list[PendingWrite]
+    metadata: CheckpointMetadata
+    parent_id: str | None
+    stored: bool
+    old_names: dict[str, str] = field(default_factory=dict)
+    remaining_steps: int = 0
+    tasks: list[Task] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class RunScope:
+    """One run of one graph.
+
+    Attributes:
+        spec: The graph.
+        config: The parsed config.
+        ns: Namespace of this graph, ids included; ``""`` for a root.
+        ns_levels: The same as a tuple.
+        parent: The task in which this graph was called, or None for a root.
+        saver: Where checkpoints go, or None.
+        durability: When they go there.
+        sinks: Who listens to this run.
+        answers: Answers to questions, shared with nested runs.
+        replay: What a run from an old checkpoint still has to find, shared with nested runs; or None.
+        runtime: What nodes are given; completed for each task.
+        control: The request to stop.
+        limiter: Bounds the tasks that run at once, shared with nested runs; or None.
+        checkpoint_map: Namespace of each enclosing graph to its checkpoint id.
+        interrupt_before, interrupt_after: Static breakpoints: node names, or ``"*"``.
+        next_version: From the newest channel version to the next.
+        thread_ident: Thread in which the event loop runs.
+    """
+
+    spec: GraphSpec
+    config: RunConfig
+    ns: str
+    ns_levels: tuple[str, ...]
+    parent: TaskScope | None
+    saver: BaseCheckpointSaver[Any] | None
+    durability: Durability
+    sinks: Sinks
+    answers: Answers
+    replay: Replay | None
+    runtime: Runtime[Any]
+    control: RunControl
+    limiter: Limiter | None
+    checkpoint_map: dict[str, str]
+    interrupt_before: frozenset[str] | str
+    interrupt_after: frozenset[str] | str
+    next_version: Callable[[Any], Any]
+    store: Any = None
+    cache: Any = None
+    thread_ident: int = 0
+
+    @property
+    def is_root(self) -> bool:
+        """Whether no other graph of this library called this run."""
+        return self.parent is None

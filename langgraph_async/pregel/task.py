@@ -1,0 +1,153 @@
+"""A task: one node with one input in one superstep."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from langgraph_async.constants import PULL, PUSH
+from langgraph_async.ids import path_text, task_id
+from langgraph_async.pregel.namespace import node_namespace, task_namespace
+from langgraph_async.pregel.node import PregelNode, Write
+from langgraph_async.types import Interrupt, Send
+
+
+class Hole:
+    """Marks, in a task's answers, a question that has no answer yet while a later one has."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return "HOLE"
+
+
+HOLE = Hole()
+
+
+class Task:
+    """One node with one input in one superstep.
+
+    Most of what describes a task (id, namespace, path) is only needed by some runs, and is made when it is first
+    asked for.
+
+    Attributes:
+        name: The node's name.
+        known_as: The name that its id is computed from; differs from `name` after a rename.
+        node: The node.
+        index: Place among the superstep's sends, or -1 for a task that channels triggered.
+        send: The packet that made it, or None.
+        input: What the action is called with.
+        writes: What it wrote; filled when it has finished.
+        finished: Whether its result is known; then it does not run.
+        cached: Whether its result was stored before this run and only has to be shown.
+        routing_only: The node's writes are stored and only its routers have to run.
+        answers: Answers to its questions, by the order in which it asks them.
+        asked: Questions that it is known to have asked and that have no answer.
+        carried: Questions of the same node on an older checkpoint, which keep their ids.
+        left_alone: It is paused and nobody answered: it does not run.
+        error: What it failed with, as stored or raised.
+        instance: Place among the sends to the same node.
+    """
+
+    __slots__ = (
+        "_id",
+        "_key",
+        "_ns",
+        "answers",
+        "asked",
+        "cached",
+        "carried",
+        "error",
+        "finished",
+        "index",
+        "input",
+        "instance",
+        "known_as",
+        "left_alone",
+        "name",
+        "node",
+        "routing_only",
+        "send",
+        "writes",
+    )
+
+    def __init__(
+        self,
+        name: str,
+        node: PregelNode,
+        input: Any,
+        key: tuple[str, str, int, int],
+        *,
+        index: int = -1,
+        send: Send | None = None,
+        known_as: str | None = None,
+        instance: int = 0,
+    ) -> None:
+        self.name = name
+        self.known_as = known_as or name
+        self.node = node
+        self.input = input
+        self._key = key
+        self.index = index
+        self.send = send
+        self.instance = instance
+        self.writes: list[Write] = []
+        self.finished = False
+        self.cached = False
+        self.routing_only = False
+        self.left_alone = False
+        self.answers: list[Any] = []
+        self.asked: tuple[Interrupt, ...] = ()
+        self.carried: tuple[Interrupt, ...] = ()
+        self.error: Any = None
+        self._id: str | None = None
+        self._ns: str | None = None
+
+    @property
+    def id(self) -> str:
+        """The same for the same checkpoint, superstep, node and trigger or place among the sends."""
+        if self._id is None:
+            checkpoint, ns, step, version = self._key
+            parts = (PULL, *sorted(self.triggers)) if self.index < 0 else (PUSH, str(self.index))
+            if self.index < 0 and self.known_as != self.name:
+                parts = tuple(p.replace(f":{self.name}", f":{self.known_as}") for p in parts)
+            self._id = task_id(
+                checkpoint, node_namespace(ns, self.known_as), str(step), self.known_as, *parts, version=version
+            )
+        return self._id
+
+    @property
+    def ns(self) -> str:
+        """Namespace of what the task calls."""
+        if self._ns is None:
+            self._ns = task_namespace(self._key[1], self.known_as, self.id)
+        return self._ns
+
+    @property
+    def checkpoint_id(self) -> str:
+        """Checkpoint that the task starts from."""
+        return self._key[0]
+
+    @property
+    def step(self) -> int:
+        """Number of its superstep."""
+        return self._key[2]
+
+    @property
+    def triggers(self) -> tuple[str, ...]:
+        """What made it run."""
+        return self.node.triggers if self.index < 0 else (PUSH,)
+
+    @property
+    def path(self) -> tuple[Any, ...]:
+        """What it is within its superstep."""
+        return (PULL, self.name) if self.index < 0 else (PUSH, self.index, False)
+
+    @property
+    def path_text(self) -> str:
+        """The path as it is stored."""
+        return path_text(self.path)
+
+    @property
+    def order(self) -> tuple[int, str, int]:
+        """Sorts tasks as their writes are applied: nodes by name, then sends by place."""
+        return (0, self.name, 0) if self.index < 0 else (1, "", self.index)
