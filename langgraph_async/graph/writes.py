@@ -100,7 +100,7 @@ class NodeWriter:
                     error_code=ErrorCode.INVALID_GRAPH_NODE_RETURN_VALUE,
                 )
             )
-        return fields.items()
+        return fields
 
     def _keyed(self, items: Any) -> Sequence[Write]:
         places = self.places
@@ -218,7 +218,7 @@ class InputWriter:
                     error_code=ErrorCode.INVALID_GRAPH_NODE_RETURN_VALUE,
                 )
             )
-        return fields.items()
+        return fields
 
     def _valid(self, key: str, value: Any) -> Any:
         check = self.places.validators.get(key)
