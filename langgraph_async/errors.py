@@ -13,6 +13,8 @@
     |- running
     |  |- InvalidUpdateError                a write that the state cannot take
     |  |  '- ReducerError                   a reducer raised
+    |  |- RouteError (ValueError)           a router's result leads nowhere
+    |  |  '- UnmappedRouteError (KeyError)  its `path_map` lacks the result
     |  |- EmptyChannelError                 a channel was read before it had a value
     |  |- GraphRecursionError (RecursionError)
     |  |- UnreachedJoinError                the run ended while a join still waited
@@ -176,6 +178,21 @@ class ReducerError(InvalidUpdateError):
         super().__init__(message)
         self.key = key
         self.nodes = tuple(nodes)
+
+
+class RouteError(LangGraphError, ValueError):
+    """The result of a conditional edge's function leads nowhere."""
+
+    code = "ROUTE"
+
+
+class UnmappedRouteError(RouteError, KeyError):
+    """The result of a conditional edge's function is not a key of its `path_map`."""
+
+    code = "UNMAPPED_ROUTE"
+
+    def __str__(self) -> str:
+        return str(self.args[0]) if self.args else ""
 
 
 class GraphRecursionError(LangGraphError, RecursionError):

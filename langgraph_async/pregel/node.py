@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from langgraph_async.constants import TAG_HIDDEN
 from langgraph_async.pregel.call import Action
-from langgraph_async.types import CachePolicy, RetryPolicy, TimeoutPolicy
+from langgraph_async.types import CachePolicy, RetryPolicy, TimeoutPolicy, TracePolicy
 
 if TYPE_CHECKING:
     from langgraph_async.pregel.graph import Pregel
@@ -59,6 +59,7 @@ class PregelNode:
         metadata: Merged into the metadata of the task's config.
         error_handler: Name of the node that takes over when this one fails, or None.
         subgraphs: Graphs that the action is known to call.
+        trace_policy: What tracers record of its input and output, or None for all of it.
     """
 
     triggers: tuple[str, ...]
@@ -76,6 +77,7 @@ class PregelNode:
     error_handler: str | None = None
     is_error_handler: bool = False
     subgraphs: tuple[Pregel, ...] = ()
+    trace_policy: TracePolicy | None = None
 
     @property
     def hidden(self) -> bool:

@@ -1,0 +1,199 @@
+"""Draws a compiled graph without running it: follows the edges from START, as far as they are known beforehand."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, Protocol
+
+from langgraph_async.constants import END, START
+from langgraph_async.graph.blueprint import Blueprint
+from langgraph_async.graph.drawing.model import Edge, Graph, Node
+from langgraph_async.pregel.node import PregelNode
+
+_LOOP_STEPS: Final = 250
+"""How long a loop without a way out is followed; where that ends, a way out is drawn."""
+
+
+class Drawable(Protocol):
+    """What is needed of a compiled graph."""
+
+    builder: Blueprint
+    nodes: Mapping[str, PregelNode]
+    interrupt_before_nodes: Any
+    interrupt_after_nodes: Any
+
+
+def draw(graph: Drawable, *, xray: int | bool = False) -> Graph:
+    """Return a drawing of `graph`.
+
+    Nodes that nothing is known to lead to are drawn without edges. A node that nothing leads out of is drawn
+    with an edge to END.
+
+    Args:
+        graph: A compiled graph.
+        xray: Draw the inside of subgraphs: of all levels, or of that many.
+    """
+    board = graph.builder
+    walk = _Walk(board)
+    walk.run()
+    edges = [walk.edges[key] for key in sorted(walk.edges)]
+    edges += _ways_out(walk, graph.nodes)
+    drawn = Graph(edges=edges)
+    for name, node in graph.nodes.items():
+        spec = board.nodes.get(name)
+        action = node.action
+        drawn.nodes[name] = Node(
+            name, name, START if action is None else action.original, _metadata(graph, name, node, spec)
+        )
+    if any(edge.target == END for edge in edges):
+        drawn.nodes[END] = Node(END, END)
+    return _with_inside(drawn, graph.nodes, xray) if xray else drawn
+
+
+def _metadata(graph: Drawable, name: str, node: PregelNode, spec: Any) -> dict[str, Any] | None:
+    found = dict(node.metadata)
+    if spec is not None and spec.defer:
+        found["defer"] = True
+    tools = getattr(getattr(node.action, "original", None), "tools_by_name", None)
+    if isinstance(tools, Mapping):
+        found["__tools"] = list(tools)
+    stops = [
+        when
+        for when, names in (("before", graph.interrupt_before_nodes), ("after", graph.interrupt_after_nodes))
+        if (names == "*" and name != START) or (names != "*" and name in (names or ()))
+    ]
+    if stops:
+        found["__interrupt"] = ",".join(stops)
+    return found or None
+
+
+@dataclass(slots=True)
+class _Walk:
+    """Goes through the supersteps that the fixed edges lead to; each branch and command is followed once."""
+
+    board: Blueprint
+    edges: dict[tuple[str, str], Edge] = field(default_factory=dict)
+    last: set[str] = field(default_factory=set)
+    """Nodes of the last superstep."""
+    _plain: dict[str, list[str]] = field(default_factory=dict)
+    _waiting: dict[str, list[tuple[tuple[str, ...], str]]] = field(default_factory=dict)
+    _arrived: dict[tuple[tuple[str, ...], str], set[str]] = field(default_factory=dict)
+    _asked: set[str] = field(default_factory=set)
+
+    def run(self) -> None:
+        """Walk until nothing is left, or a loop gave all it has."""
+        for start, end in self.board.edges:
+            if end != END:
+                self._plain.setdefault(start, []).append(end)
+        for starts, end in self.board.waiting_edges:
+            for start in starts if end != END else ():
+                self._waiting.setdefault(start, []).append((starts, end))
+        active, held, step = {START}, set[str](), 0
+        while active:
+            self.last = active
+            known = len(self.edges)
+            following = {name for node in sorted(active) for name in self._follow(node)}
+            held |= {name for name in following if self._deferred(name)}
+            active = {name for name in following if not self._deferred(name)}
+            if not active:
+                active, held = held, set()
+            step += 1
+            if step > _LOOP_STEPS and len(self.edges) == known:
+                return
+
+    def _deferred(self, name: str) -> bool:
+        spec = self.board.nodes.get(name)
+        return spec is not None and spec.defer
+
+    def _follow(self, node: str) -> Iterable[str]:
+        for end in self._plain.get(node, ()):
+            self._draw(node, end)
+            yield end
+        for join in self._waiting.get(node, ()):
+            arrived = self._arrived.setdefault(join, set())
+            arrived.add(node)
+            if arrived == set(join[0]):
+                for start in join[0]:
+                    self._draw(start, join[1])
+                self._arrived[join] = set()
+                yield join[1]
+        if node not in self._asked:
+            self._asked.add(node)
+            for end, label in self._choices(node):
+                self._draw(node, end, label=None if label == end else label, conditional=True)
+                if end != END:
+                    yield end
+
+    def _choices(self, node: str) -> Iterable[tuple[str, str]]:
+        spec = self.board.nodes.get(node)
+        if spec is not None:
+            yield from spec.ends.items()
+        for branch in self.board.branches.get(node, {}).values():
+            for result, end in (branch.ends or {}).items():
+                yield end, str(result)
+
+    def _draw(self, source: str, target: str, *, label: str | None = None, conditional: bool = False) -> None:
+        known = self.edges.get((source, target))
+        if known is None or (conditional and not known.conditional):
+            self.edges[(source, target)] = Edge(source, target, label, conditional)
+
+
+def _ways_out(walk: _Walk, order: Iterable[str]) -> list[Edge]:
+    sources = {source for source, _ in walk.edges}
+    targets = {target for _, target in walk.edges}
+    ends = [name for name in order if name in targets and name not in sources]
+    if ends:
+        return [Edge(name, END) for name in ends]
+    if END not in targets and len(walk.last) == 1:
+        return [Edge(next(iter(walk.last)), END, conditional=True)]
+    return []
+
+
+# -- the inside of subgraphs --------------------------------------------------------------------------------
+
+
+def _with_inside(drawn: Graph, nodes: Mapping[str, PregelNode], xray: int | bool) -> Graph:
+    deeper = xray - 1 if type(xray) is int else xray
+    for name, node in nodes.items():
+        inner = next((graph for graph in node.subgraphs if hasattr(graph, "get_graph")), None)
+        if inner is not None:
+            drawn = _inlined(drawn, name, inner.get_graph(xray=deeper))
+    return drawn
+
+
+def _inlined(drawn: Graph, name: str, inner: Graph) -> Graph:
+    """Return `drawn` with node `name` replaced by the drawing `inner`, where that has one way in and one way out."""
+    if len(inner.nodes) < 2 or inner.first_node() is None or inner.last_node() is None:
+        return drawn
+    inner = _trimmed(inner)
+    first, last = inner.first_node(), inner.last_node()
+    if first is None or last is None:
+        return drawn
+    entry, leave = f"{name}:{first.id}", f"{name}:{last.id}"
+    nodes = {key: node for key, node in drawn.nodes.items() if key != name}
+    for node in inner.nodes.values():
+        nodes[f"{name}:{node.id}"] = replace(node, id=f"{name}:{node.id}")
+    edges = [
+        replace(
+            edge,
+            source=leave if edge.source == name else edge.source,
+            target=entry if edge.target == name else edge.target,
+        )
+        for edge in drawn.edges
+    ]
+    edges += [
+        replace(edge, source=f"{name}:{edge.source}", target=f"{name}:{edge.target}") for edge in inner.edges
+    ]
+    return Graph(nodes, edges)
+
+
+def _trimmed(inner: Graph) -> Graph:
+    """Return `inner` without START and END, where one node follows the one, and one goes before the other."""
+    without_start = inner.without(START)
+    if without_start.first_node() is not None:
+        inner = without_start
+    without_end = inner.without(END)
+    if without_end.last_node() is not None:
+        inner = without_end
+    return inner

@@ -1,0 +1,232 @@
+"""The `messages` key: a list of chat messages that is merged by id.
+
+A message is either a plain dict, ``{"role": "user", "content": "hi", "id": "..."}``, or a langchain-core message
+object. langchain-core is never imported for dicts; where there are objects it is loaded already. A list holds one
+kind: when objects meet dicts, the dicts become objects.
+"""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Annotated, Any, Final, TypeAlias
+from uuid import uuid4
+
+from typing_extensions import TypedDict
+
+from langgraph_async.constants import REMOVE_ALL_MESSAGES
+from langgraph_async.graph.state import StateGraph
+
+Message: TypeAlias = Any
+"""A dict with `role` and `content`, or a langchain-core message."""
+Messages: TypeAlias = list[Message] | Message
+
+_LANGCHAIN: Final = "langchain_core.messages"
+_ROLES: Final = {"human": "user", "ai": "assistant"}
+_OPENAI: Final = "langchain-openai"
+
+
+def RemoveMessage(id: str) -> dict[str, Any]:  # noqa: N802 - stands for the class of that name
+    """Return the dict that, written to a messages key, removes the message with this id.
+
+    ``RemoveMessage(id=REMOVE_ALL_MESSAGES)`` removes all that came before it. langchain-core's class of the same name
+    works as well.
+    """
+    return {"role": "remove", "content": "", "id": id}
+
+
+def add_messages(
+    left: Messages | None = None, right: Messages | None = None, *, format: str | None = None
+) -> list[Message] | Callable[[Any, Any], list[Message]]:
+    """Merge two lists of messages by id: the reducer of `MessagesState`.
+
+    A message of `right` whose id is in `left` takes its place, a removal takes it out, others are appended.
+    Messages without id get one. Neither list, nor a message in it, is changed.
+
+    Args:
+        left: What is there: a list, or one message. Strings and (role, content) tuples count as messages.
+        right: What comes in.
+        format: ``"langchain-openai"`` brings contents into OpenAI's form.
+
+    Returns:
+        A new list; without `left` and `right`, a reducer with this `format`.
+
+    Raises:
+        ValueError: Only one side is given, `format` is unknown, or a removal names an unknown id.
+    """
+    if format not in (None, _OPENAI):
+        raise ValueError(f"Unrecognized format={format!r}. Expected {_OPENAI!r} or None.")
+    if left is None and right is None:
+        return partial(add_messages, format=format)
+    if left is None or right is None:
+        given, missing = ("right", "left") if left is None else ("left", "right")
+        raise ValueError(f"Must specify non-null arguments for both 'left' and 'right'. Only {given} was given; {missing} is None.")
+    merged = _merge(*_same_kind(_listed(left), _listed(right)))
+    return merged if format is None else _openai_format(merged)
+
+
+def _merge(left: list[Message], right: list[Message]) -> list[Message]:
+    for index in range(len(right) - 1, -1, -1):
+        if _is_removal(right[index]) and _id(right[index]) == REMOVE_ALL_MESSAGES:
+            return _merge([], right[index + 1 :]) if index + 1 < len(right) else []
+    merged = list(left)
+    places = {_id(message): place for place, message in enumerate(merged)}
+    removed: set[str] = set()
+    for message in right:
+        key = _id(message)
+        if _is_removal(message):
+            if key not in places:
+                raise ValueError(f"Attempting to delete a message with an ID that doesn't exist ('{key}')")
+            removed.add(key)
+            continue
+        removed.discard(key)
+        if key in places:
+            merged[places[key]] = message
+        else:
+            places[key] = len(merged)
+            merged.append(message)
+    return [message for message in merged if _id(message) not in removed] if removed else merged
+
+
+def messages_delta_reducer(state: Sequence[Message], writes: Sequence[Messages]) -> list[Message]:
+    """Merge all writes of a superstep at once: the reducer for ``DeltaChannel``.
+
+    Like `add_messages`, but removals of unknown ids are passed over, and messages keep the ids that they have, so
+    that replaying the same writes gives the same list.
+    """
+    flat = [item for write in writes for item in (write if isinstance(write, list) else [write])]
+    left, right = _same_kind(list(state), flat, assign=False)
+    merged: dict[Any, Message] = {}
+    for message in [*left, *right]:
+        key = _id(message)
+        if not _is_removal(message):
+            merged[object() if key is None else key] = message
+        elif key == REMOVE_ALL_MESSAGES:
+            merged.clear()
+        else:
+            merged.pop(key, None)
+    return list(merged.values())
+
+
+# -- one kind of message ------------------------------------------------------------------------------------
+
+
+def _listed(side: Messages) -> list[Message]:
+    return list(side) if isinstance(side, list) else [side]
+
+
+def _same_kind(
+    left: list[Message], right: list[Message], *, assign: bool = True
+) -> tuple[list[Message], list[Message]]:
+    convert = _to_object if _wants_objects(left, right) else _to_dict
+    finish = _with_id if assign else _as_it_is
+    return [finish(convert(item)) for item in left], [finish(convert(item)) for item in right]
+
+
+def _wants_objects(*sides: list[Message]) -> bool:
+    items = [item for side in sides for item in side if not _is_removal(item)]
+    if any(not isinstance(item, (str, tuple, Mapping)) for item in items):
+        return True
+    # Shorthands have no form of their own: they become what the process works with.
+    return _LANGCHAIN in sys.modules and bool(items) and all(isinstance(item, (str, tuple)) for item in items)
+
+
+def _to_object(item: Message) -> Message:
+    if _is_removal(item):
+        return item
+    langchain = sys.modules.get(_LANGCHAIN)
+    if langchain is None:
+        if isinstance(item, (str, tuple, Mapping)):
+            return _to_dict(item)
+        return item
+    (message,) = langchain.convert_to_messages([dict(item) if isinstance(item, Mapping) else item])
+    if isinstance(message, langchain.BaseMessageChunk):
+        message = langchain.message_chunk_to_message(message)
+    return message
+
+
+def _to_dict(item: Message) -> Message:
+    if isinstance(item, str):
+        return {"role": "user", "content": item}
+    if isinstance(item, tuple) and len(item) == 2:
+        role, content = item
+        return {"role": _ROLES.get(role, role), "content": content}
+    if not isinstance(item, Mapping) and not _is_removal(item):
+        raise ValueError(
+            f"Expected a message: a dict with role and content, a string, a (role, content) tuple or a message "
+            f"object; got {item!r}."
+        )
+    return item
+
+
+def _with_id(message: Message) -> Message:
+    if _id(message) is not None:
+        return message
+    if isinstance(message, Mapping):
+        return {**message, "id": str(uuid4())}
+    if hasattr(message, "model_copy"):
+        return message.model_copy(update={"id": str(uuid4())})
+    raise ValueError(f"The message {message!r} has no id and cannot be given one.")
+
+
+def _as_it_is(message: Message) -> Message:
+    return message
+
+
+def _id(message: Message) -> Any:
+    found = message.get("id") if isinstance(message, Mapping) else getattr(message, "id", None)
+    return found or None
+
+
+def _is_removal(message: Message) -> bool:
+    if isinstance(message, Mapping):
+        return message.get("role", message.get("type")) == "remove"
+    return getattr(message, "type", None) == "remove"
+
+
+def _openai_format(messages: list[Message]) -> list[Message]:
+    try:
+        from langchain_core import messages as langchain
+    except ImportError:
+        warnings.warn(
+            f"format={_OPENAI!r} needs langchain-core, which is not installed: messages are left as they are. Install "
+            "it with: pip install langchain-core",
+            UserWarning,
+            stacklevel=3,
+        )
+        return messages
+    return list(langchain.convert_to_messages(langchain.convert_to_openai_messages(messages, include_id=True)))
+
+
+# -- states -------------------------------------------------------------------------------------------------
+
+
+class MessagesState(TypedDict):
+    """A state with one key: `messages`, merged by `add_messages`."""
+
+    messages: Annotated[list[Any], add_messages]
+
+
+class MessageGraph(StateGraph):
+    """Deprecated: a graph whose whole state is a list of messages. Use `StateGraph` with a `messages` key."""
+
+    def __init__(self) -> None:
+        warnings.warn(
+            "MessageGraph is deprecated and will be removed. Please use `StateGraph` with a `messages` key instead.",
+            DeprecationWarning,
+            stacklevel=2,
+        )
+        super().__init__(Annotated[list[Any], add_messages])
+
+
+__all__ = [
+    "REMOVE_ALL_MESSAGES",
+    "MessageGraph",
+    "Messages",
+    "MessagesState",
+    "RemoveMessage",
+    "add_messages",
+    "messages_delta_reducer",
+]
