@@ -159,9 +159,16 @@ class EmptyChannelError(LangGraphError):
 
 
 class InvalidUpdateError(LangGraphError):
-    """A write cannot be taken by the state."""
+    """A write cannot be taken by the state.
+
+    Attributes:
+        key: The state key, when the writes of a whole superstep could not be taken together; else ``""``.
+        nodes: The nodes that wrote it, in the order of their writes.
+    """
 
     code = "INVALID_UPDATE"
+    key: str = ""
+    nodes: tuple[str, ...] = ()
 
 
 class ReducerError(InvalidUpdateError):

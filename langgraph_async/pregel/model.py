@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from langgraph_async.channels.base import BaseChannel
 from langgraph_async.channels.managed import ManagedValue
+from langgraph_async.channels.untracked import UntrackedValue
 from langgraph_async.checkpoint.base import BaseCheckpointSaver, CheckpointMetadata, PendingWrite
 from langgraph_async.config import RunConfig
 from langgraph_async.constants import INPUT, MISSING, START, TASKS
@@ -42,7 +43,8 @@ class GraphSpec:
         reactive: Channels for which "others were written, you were not" can change something.
         consuming: Channels that change when they have triggered a task.
         finishing: Channels that change when the run is about to end.
-        copied: For each node, whether it reads exactly `value_keys`.
+        copied: Nodes that read exactly `value_keys`.
+        untracked: Channels that are never stored.
     """
 
     name: str
@@ -59,6 +61,7 @@ class GraphSpec:
     consuming: frozenset[str]
     finishing: tuple[str, ...]
     copied: frozenset[str]
+    untracked: frozenset[str]
     joins: tuple[Join, ...]
     renamed: Mapping[str, str]
     schemas: Schemas | None
@@ -121,6 +124,7 @@ def make_spec(
             for node_name, node in nodes.items()
             if isinstance(node.channels, tuple) and frozenset(node.channels) == value_keys
         ),
+        untracked=frozenset(key for key, channel in channels.items() if isinstance(channel, UntrackedValue)),
         joins=joins,
         renamed=renamed,
         schemas=schemas,

@@ -21,7 +21,7 @@ from langgraph_async.runtime import NO_WRITER, ExecutionInfo, Runtime
 from langgraph_async.types import Interrupt
 
 if TYPE_CHECKING:
-    from langgraph_async.stream.bus import ChunkWriter
+    from langgraph_async.stream.writer import ChunkWriter
 
 _LOCK = threading.Lock()
 

@@ -10,8 +10,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from langgraph_async.stream.bus import Bus, ChunkWriter
-from langgraph_async.stream.parts import Wanted
+from langgraph_async.stream.bus import Bus
+from langgraph_async.stream.wanted import Wanted
+from langgraph_async.stream.writer import ChunkWriter
 
 if TYPE_CHECKING:
     from langgraph_async.pregel.scope import TaskScope
@@ -25,7 +26,8 @@ class Sink:
     """One listener.
 
     Attributes:
-        put: Takes an item; never blocks.
+        put: Takes an item that the engine tells; never blocks, never refuses.
+        put_chunk: Takes an item that a node wrote; never blocks, refuses when far too many are waiting.
         bus: What a writer drains, or None for a listener that takes everything at once.
         wanted: The modes.
         subgraphs: Whether graphs inside the one that is streamed are listened to as well.
@@ -34,6 +36,7 @@ class Sink:
     """
 
     put: Callable[[Item], None]
+    put_chunk: Callable[[Item], None]
     bus: Bus | None
     wanted: Wanted
     subgraphs: bool
@@ -59,8 +62,8 @@ class Sinks:
         self.values = any(s.wanted.values for s in sinks)
         self.updates = any(s.wanted.updates for s in sinks)
         self.custom = any(s.wanted.custom for s in sinks)
-        self.tasks = any(s.wanted.tasks or s.wanted.debug for s in sinks)
-        self.checkpoints = any(s.wanted.checkpoints or s.wanted.debug for s in sinks)
+        self.tasks = any(s.wanted.any_tasks for s in sinks)
+        self.checkpoints = any(s.wanted.any_checkpoints for s in sinks)
 
     def for_nested(self) -> tuple[Sink, ...]:
         """Return the sinks that listen to graphs inside this one too."""
@@ -74,6 +77,6 @@ class Sinks:
 
         def emit(chunk: Any) -> None:
             for sink in listening:
-                sink.put((levels, "custom", chunk))
+                sink.put_chunk((levels, "custom", chunk))
 
         return ChunkWriter(emit, buses[0] if buses else None, node=scope.task.name)

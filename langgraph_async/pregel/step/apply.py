@@ -131,8 +131,7 @@ class _Changes:
 
     def _explained(self, exc: InvalidUpdateError, key: str, tasks: Sequence[Task]) -> InvalidUpdateError:
         writers = tuple(dict.fromkeys(t.name for t in tasks if any(k == key for k, _ in t.writes)))
-        if isinstance(exc, ReducerError):
-            exc.key, exc.nodes = key, writers
+        exc.key, exc.nodes = key, writers
         named = ", ".join(map(repr, writers)) or "the input"
         exc.args = (f"{exc}\nIn graph {self._spec.name!r}, key {key!r}, written by {named}.",)
         return exc

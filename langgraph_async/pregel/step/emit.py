@@ -6,10 +6,10 @@ mode that nobody asked for; nothing here waits.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Literal
 
-from langgraph_async.constants import CONF, INTERRUPT
+from langgraph_async.aio.clock import SYSTEM_CLOCK
 from langgraph_async.pregel.model import RunScope, StepState
 from langgraph_async.pregel.node import Write
 from langgraph_async.pregel.task import Task
@@ -21,10 +21,10 @@ from langgraph_async.stream.modes import (
     task_result_payload,
     task_start_payload,
     updates_payload,
+    values_payload,
+    visible_metadata,
 )
-from langgraph_async.types import Interrupt
-
-_FRAMEWORK_METADATA = frozenset({"thread_id", "checkpoint_id", "checkpoint_ns", "checkpoint_map"})
+from langgraph_async.types import Interrupt, PregelTask
 
 
 def emit_values(run: RunScope, state: StepState) -> None:
@@ -46,13 +46,10 @@ def emit_updates(run: RunScope, task: Task, writes: Sequence[Write], *, cached: 
             sink.put((run.ns_levels, "updates", payload))
 
 
-def emit_interrupts(run: RunScope, questions: Sequence[Interrupt], *, values: Callable[[], Any]) -> None:
+def emit_interrupts(run: RunScope, state: StepState, questions: Sequence[Interrupt]) -> None:
     """Tell that a task asks something; an empty sequence stands for a static breakpoint.
 
-    Args:
-        run: The run.
-        questions: What is asked.
-        values: Makes the state to show in ``values`` items.
+    A question that a graph inside has already shown to a listener is not shown to it again.
     """
     for sink in run.sinks.all:
         if not (sink.wanted.updates or sink.wanted.values):
@@ -64,22 +61,22 @@ def emit_interrupts(run: RunScope, questions: Sequence[Interrupt], *, values: Ca
         if sink.wanted.updates:
             sink.put((run.ns_levels, "updates", interrupt_payload(fresh)))
         if sink.wanted.values and fresh:
-            shown = values()
-            base = shown if isinstance(shown, dict) else {}
-            sink.put((run.ns_levels, "values", {**base, INTERRUPT: fresh}))
+            sink.put((run.ns_levels, "values", values_payload(output(run.spec, state, run.sinks.keys), fresh)))
 
 
-def emit_task_start(run: RunScope, state: StepState, task: Task, metadata: dict[str, Any]) -> None:
+def emit_task_start(run: RunScope, task: Task) -> None:
     """Tell that a task is about to run."""
     if task.node.hidden:
         return
-    payload = task_start_payload(task.id, task.name, task.input, task.triggers, metadata)
-    _put_event(run, state.step, "tasks", "task", payload)
+    given = run.config.given
+    metadata = visible_metadata(
+        {**(given.get("metadata") or {}), **task.node.metadata}, [*(given.get("tags") or ()), *task.node.tags]
+    )
+    _put_event(run, task.step, "task", task_start_payload(task.id, task.name, task.input, task.triggers, metadata))
 
 
 def emit_task_result(
     run: RunScope,
-    state: StepState,
     task: Task,
     *,
     writes: Sequence[Write] = (),
@@ -90,49 +87,42 @@ def emit_task_result(
     if not run.sinks.tasks or task.node.hidden:
         return
     payload = task_result_payload(task.id, task.name, error, writes, run.spec.stream_keys, questions)
-    _put_event(run, state.step, "tasks", "task_result", payload)
+    _put_event(run, task.step, "task_result", payload)
 
 
 def emit_checkpoint(
     run: RunScope,
     state: StepState,
     *,
-    config: dict[str, Any],
-    parent_config: dict[str, Any] | None,
-    tasks: Sequence[dict[str, Any]],
+    config: Mapping[str, Any],
+    parent_config: Mapping[str, Any] | None,
+    tasks: Iterable[PregelTask],
 ) -> None:
     """Tell which checkpoint the next superstep starts from, and which tasks it has."""
+    shown = list(tasks)
     payload = checkpoint_payload(
-        {CONF: _public(config)},
-        {CONF: _public(parent_config)} if parent_config is not None else None,
+        config,
+        parent_config,
         output(run.spec, state, run.spec.stream_keys),
-        dict(state.metadata),
-        [t["name"] for t in tasks],
-        list(tasks),
+        state.metadata,
+        [task.name for task in shown],
+        shown,
     )
-    _put_event(run, state.step - 1, "checkpoints", "checkpoint", payload)
-
-
-def _public(configurable: dict[str, Any]) -> dict[str, Any]:
-    return {k: v for k, v in configurable.items() if not k.startswith("__pregel_")}
-
-
-def _put_event(run: RunScope, step: int, mode: str, kind: str, payload: dict[str, Any]) -> None:
+    step = state.step - 1
     for sink in run.sinks.all:
-        if getattr(sink.wanted, mode):
-            sink.put((run.ns_levels, mode, payload))
+        if sink.wanted.checkpoints:
+            sink.put((run.ns_levels, "checkpoints", payload))
         if sink.wanted.debug:
-            sink.put((run.ns_levels, "debug", debug_payload(step, kind, payload)))
+            sink.put((run.ns_levels, "debug", _debug(step, "checkpoint", payload)))
 
 
-def task_metadata(config: dict[str, Any]) -> dict[str, Any]:
-    """Return what a task's start shows of its config: the user's metadata and tags."""
-    shown: dict[str, Any] = {
-        k: v
-        for k, v in (config.get("metadata") or {}).items()
-        if k not in _FRAMEWORK_METADATA and not k.startswith("langgraph_")
-    }
-    tags = [t for t in config.get("tags") or () if not t.startswith(("seq:step", "graph:step"))]
-    if tags:
-        shown["tags"] = tags
-    return shown
+def _put_event(run: RunScope, step: int, kind: Literal["task", "task_result"], payload: dict[str, Any]) -> None:
+    for sink in run.sinks.all:
+        if sink.wanted.tasks:
+            sink.put((run.ns_levels, "tasks", payload))
+        if sink.wanted.debug:
+            sink.put((run.ns_levels, "debug", _debug(step, kind, payload)))
+
+
+def _debug(step: int, kind: Literal["checkpoint", "task", "task_result"], payload: dict[str, Any]) -> dict[str, Any]:
+    return debug_payload(step, kind, payload, now=SYSTEM_CLOCK.now())

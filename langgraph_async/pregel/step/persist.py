@@ -164,8 +164,15 @@ class Persister:
         """
         if self._failure is None:
             self._release()
+        if self._immediate:
+            return
         await self._wait(0)
         self._raise_failure()
+
+    async def flush_unless_exit(self) -> None:
+        """Store what was taken in, unless it is only stored at the end."""
+        if self._durability != "exit":
+            await self.flush()
 
     async def _wait(self, limit: int) -> None:
         interrupted = None

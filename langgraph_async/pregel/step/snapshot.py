@@ -15,6 +15,7 @@ from langgraph_async.errors import MissingNodeError
 from langgraph_async.ids import checkpoint_id
 from langgraph_async.pregel.model import GraphSpec, LiveChannels, StepState
 from langgraph_async.pregel.step_values import refresh_value
+from langgraph_async.pregel.storable import without_untracked
 from langgraph_async.pregel.view import detached
 from langgraph_async.types import Send
 
@@ -171,8 +172,11 @@ def stored_values(state: StepState, spec: GraphSpec) -> dict[str, Any]:
         if key not in state.versions:
             continue
         value = channel.checkpoint()
-        if value is not MISSING:
-            found[key] = detached(value)
+        if value is MISSING:
+            continue
+        if key == TASKS and spec.untracked:
+            value = [without_untracked(send, spec.untracked) for send in value]
+        found[key] = detached(value)
     return found
 
 

@@ -1,0 +1,103 @@
+"""Which checkpoint a run starts from."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from typing import Any
+
+from langgraph_async.checkpoint.base import BaseCheckpointSaver, CheckpointTuple
+from langgraph_async.config import RunnableConfig
+from langgraph_async.constants import CHECKPOINT_ID, CHECKPOINT_NS, CONF, THREAD_ID
+from langgraph_async.errors import ConfigError
+from langgraph_async.pregel.model import RunScope
+from langgraph_async.pregel.namespace import without_ids
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """Where a run starts.
+
+    Attributes:
+        checkpoint: The stored checkpoint, or None for an empty thread.
+        head: Id of the newest checkpoint of the namespace, or None.
+        addressed: The checkpoint was named, rather than found as the newest.
+        foreign: It comes from another namespace: the graph is entered anew from a checkpoint of an earlier call.
+    """
+
+    checkpoint: CheckpointTuple | None = None
+    head: str | None = None
+    addressed: bool = False
+    foreign: bool = False
+
+    @property
+    def superseded(self) -> bool:
+        """Whether a newer checkpoint than the named one exists."""
+        return self.addressed and self.checkpoint is not None and self.checkpoint.checkpoint["id"] != self.head
+
+
+def place(run: RunScope, ns: str, checkpoint_id: str | None = None) -> RunnableConfig:
+    """Return the config that names a place of the run's thread for a saver."""
+    configurable: dict[str, Any] = {
+        **run.config.configurable,
+        THREAD_ID: run.config.thread_id,
+        CHECKPOINT_NS: ns,
+    }
+    configurable.pop(CHECKPOINT_ID, None)
+    configurable.pop("checkpoint_map", None)
+    if checkpoint_id is not None:
+        configurable[CHECKPOINT_ID] = checkpoint_id
+    return {"metadata": run.config.given.get("metadata") or {}, CONF: configurable}
+
+
+async def load(run: RunScope) -> Loaded:
+    """Find the checkpoint that the run starts from.
+
+    Raises:
+        ConfigError: A checkpoint was named that does not exist.
+    """
+    saver = run.saver
+    if saver is None:
+        return Loaded()
+    if run.is_root:
+        return await _load_root(run, saver)
+    return await _load_nested(run, saver)
+
+
+async def _load_root(run: RunScope, saver: BaseCheckpointSaver[Any]) -> Loaded:
+    wanted = run.config.checkpoint_id
+    if run.config.checkpoint_ns:
+        wanted = run.config.checkpoint_map.get("")
+    newest = await saver.aget_tuple(place(run, run.ns))
+    head = newest.checkpoint["id"] if newest is not None else None
+    if wanted is None or wanted == head:
+        return Loaded(newest, head, addressed=wanted is not None)
+    found = await saver.aget_tuple(place(run, run.ns, wanted))
+    if found is None:
+        raise ConfigError(
+            f"Thread {run.config.thread_id!r} has no checkpoint {wanted!r} in namespace {run.ns!r}. Take the config "
+            "of a StateSnapshot from aget_state_history(), or leave checkpoint_id out to go on with the newest."
+        )
+    return Loaded(found, head, addressed=True)
+
+
+async def _load_nested(run: RunScope, saver: BaseCheckpointSaver[Any]) -> Loaded:
+    newest = await saver.aget_tuple(place(run, run.ns))
+    head = newest.checkpoint["id"] if newest is not None else None
+    replay = run.replay
+    if replay is None or not replay.first_visit(run.ns):
+        return Loaded(newest, head)
+    addressed = replay.addressed.get(without_ids(run.ns))
+    if addressed is not None:
+        ns, checkpoint_id = addressed
+        found = await saver.aget_tuple(place(run, ns, checkpoint_id))
+        if found is not None:
+            return Loaded(found, head, addressed=True, foreign=ns != run.ns)
+    older = await _first(saver.alist(place(run, run.ns), before=place(run, run.ns, replay.before), limit=1))
+    return Loaded(older, head)
+
+
+async def _first(items: AsyncIterator[CheckpointTuple]) -> CheckpointTuple | None:
+    async for item in items:
+        return item
+    return None

@@ -1,0 +1,422 @@
+"""One run of one graph: input, then supersteps, until nothing is left to do.
+
+    input -ingest-> writes -apply-> channels -plan-> tasks -run-> outcomes -commit-> pending writes -apply-> ...
+
+Each superstep is planned from the last one's changes, run, applied at once and checkpointed. The loop knows the
+order of the stations and nothing of what they do.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
+
+from langgraph_async.aio.group import Group
+from langgraph_async.checkpoint.base import TaskWrites
+from langgraph_async.constants import CHECKPOINT_ID, CONF, ERROR, INPUT, NULL_TASK_ID, START
+from langgraph_async.errors import (
+    EmptyInputError,
+    ErrorCode,
+    GraphDrained,
+    GraphInterrupt,
+    GraphRecursionError,
+    InvalidUpdateError,
+    ParentCommand,
+    ReducerError,
+    UnreachedJoinError,
+    create_error_message,
+)
+from langgraph_async.pregel.carry import as_pending, carried_writes
+from langgraph_async.pregel.entry import Loaded, load, place
+from langgraph_async.pregel.known_ids import asked_ever
+from langgraph_async.pregel.model import RunScope, StepState
+from langgraph_async.pregel.node import Write
+from langgraph_async.pregel.runner import PregelRunner
+from langgraph_async.pregel.step.apply import apply_tasks
+from langgraph_async.pregel.step.emit import (
+    emit_checkpoint,
+    emit_interrupts,
+    emit_task_start,
+    emit_updates,
+    emit_values,
+)
+from langgraph_async.pregel.step.ingest import (
+    answers_of,
+    command_writes,
+    empty_input,
+    has_answer,
+    input_writes,
+    looks_like_map,
+    no_saver_to_resume,
+)
+from langgraph_async.pregel.step.pause import mark_passed, stops_at
+from langgraph_async.pregel.step.persist import Persister
+from langgraph_async.pregel.step.plan import plan
+from langgraph_async.pregel.step.snapshot import (
+    check_nodes_exist,
+    empty_state,
+    make_checkpoint,
+    metadata_of,
+    restore,
+    stored_values,
+)
+from langgraph_async.pregel.stored import loose_writes, restore_tasks
+from langgraph_async.pregel.task import Task
+from langgraph_async.pregel.task_view import task_states
+from langgraph_async.types import Command, Interrupt
+
+_SLICE_S = 0.005
+"""Seconds that supersteps which never suspend may take before the event loop gets a turn."""
+
+
+class PregelLoop:
+    """One run of one graph.
+
+    Attributes:
+        state: Where the run stands; after the run, where it ended.
+        interrupts: The questions on which the run paused.
+        paused: Whether it paused, at a question or a static breakpoint.
+        showed_values: Whether the output changed at any time, or the run went on from an older state.
+    """
+
+    def __init__(self, run: RunScope, boundary: Callable[[], Awaitable[None]] | None = None) -> None:
+        self.state: StepState = empty_state(run.spec)
+        self.interrupts: tuple[Interrupt, ...] = ()
+        self.paused = False
+        self.showed_values = False
+        self._run = run
+        self._boundary = boundary
+        self._group = Group()
+        self._taken = 0
+        self._slice_end = time.monotonic() + _SLICE_S
+        self._persister: Persister | None = None
+        if run.saver is not None:
+            self._persister = Persister(run.saver, run.durability, place(run, run.ns), self._group.spawn)
+
+    async def execute(self, value: Any) -> None:
+        """Run the graph on `value` to its end, or to a pause.
+
+        When this returns or raises, every task has ended and what was committed is stored.
+
+        Raises:
+            GraphInterrupt: A nested graph paused; a root graph returns.
+            BaseException: What the run failed with, or was stopped by.
+        """
+        error: BaseException | None = None
+        try:
+            if self._persister is not None and self._persister.needs_tasks:
+                await self._group.open()
+            await self._enter(value)
+            while (tasks := self._plan_step()) is not None:
+                await self._run_step(tasks)
+                await self._close_step(tasks)
+        except BaseException as exc:
+            error = exc
+        error = await self._flush(error)
+        await self._group.close()
+        if isinstance(error, GraphInterrupt):
+            self._leave_paused(error)
+        elif error is not None:
+            if isinstance(error, ParentCommand):
+                error.left_graph = True
+            raise error
+
+    async def _flush(self, error: BaseException | None) -> BaseException | None:
+        if self._persister is None:
+            return error
+        try:
+            await self._persister.flush()
+        except BaseException as exc:
+            if error is None or isinstance(error, GraphInterrupt) or isinstance(exc, asyncio.CancelledError):
+                return exc
+        return error
+
+    # -- entering ---------------------------------------------------------------------------------------------
+
+    async def _enter(self, value: Any) -> None:
+        run = self._run
+        if has_answer(value) and run.saver is None:
+            raise no_saver_to_resume(run.spec)
+        loaded = await load(run)
+        if self._persister is not None:
+            self._persister.head = loaded.head
+        if loaded.checkpoint is not None:
+            self.state = restore(run.spec, loaded.checkpoint)
+        if self._goes_on(value, loaded):
+            assert loaded.checkpoint is not None
+            check_nodes_exist(run.spec, loaded.checkpoint, run.config.thread_id)
+            await self._resume(value, loaded)
+        else:
+            self._begin(value)
+        if self._persister is not None:
+            await self._persister.flush_unless_exit()
+
+    def _goes_on(self, value: Any, loaded: Loaded) -> bool:
+        if loaded.checkpoint is None or not self.state.versions:
+            return False
+        run = self._run
+        if run.parent is not None and value is not None:
+            # A nested graph goes on exactly when its checkpoint belongs to this very task.
+            parents = loaded.checkpoint.metadata.get("parents") or {}
+            return loaded.addressed or parents.get(run.parent.run.ns) == run.parent.task.checkpoint_id
+        if value is None or isinstance(value, Command):
+            return True
+        run_id = (run.config.given.get("metadata") or {}).get("run_id")
+        return run_id is not None and loaded.checkpoint.metadata.get("run_id") == run_id
+
+    def _begin(self, value: Any) -> None:
+        spec, state = self._run.spec, self.state
+        loose: list[Write] = []
+        if isinstance(value, Command):
+            if not (value.update or value.goto or has_answer(value)):
+                raise EmptyInputError("Received empty Command input: it has neither update, goto nor resume.")
+            loose = command_writes(spec, Command(graph=value.graph, goto=value.goto))
+            value = value.update if value.update is not None else {}
+        writes = input_writes(spec, value)
+        if not writes:
+            raise empty_input(spec)
+        unfinished = plan(spec, state, self._run.ns)
+        updated = apply_tasks(spec, state, unfinished, self._run.next_version, loose=[*loose, *writes])
+        state.seen.setdefault(INPUT, {})
+        state.pending = []
+        self._checkpoint("input", updated)
+
+    async def _resume(self, value: Any, loaded: Loaded) -> None:
+        run, state = self._run, self.state
+        answering = has_answer(value)
+        writes: list[Write] = []
+        if run.is_root and isinstance(value, Command):
+            writes = command_writes(run.spec, value)
+            if not writes and not answering:
+                raise EmptyInputError("Received empty Command input: it has neither update, goto nor resume.")
+            if answering:
+                await self._take_answers(value.resume)
+        travels = loaded.addressed and not answering
+        if (travels and (loaded.superseded or loaded.foreign or not self._is_edit())) or loaded.superseded:
+            self._fork(carry=answering, foreign=loaded.foreign)
+        elif travels:
+            state.pending = [row for row in state.pending if row[1] == "__interrupt__"]
+        stored = [] if travels else loose_writes(state.pending)
+        if writes and self._persister is not None:
+            self._persister.put_writes(state.checkpoint_id, TaskWrites(NULL_TASK_ID, "", writes), hold=False)
+        if stored or writes:
+            before = state.updated
+            changed = apply_tasks(run.spec, state, [], run.next_version, loose=[*stored, *writes])
+            state.updated = before | changed if before is not None else None
+        mark_passed(state)
+        self.showed_values = True
+        emit_values(run, state)
+
+    def _is_edit(self) -> bool:
+        return self.state.metadata.get("source") in ("update", "fork")
+
+    async def _take_answers(self, payload: Any) -> None:
+        run = self._run
+        assert run.saver is not None
+        pending = [question for task in self._stored_tasks() if not task.finished for question in task.asked]
+        known: set[str] = set()
+        if looks_like_map(payload) and payload.keys().isdisjoint(question.id for question in pending):
+            known = await asked_ever(run.saver, run.config.thread_id)
+        answers = answers_of(payload, pending, known=known, thread_id=run.config.thread_id)
+        if answers:
+            run.answers.give(answers)
+
+    def _stored_tasks(self) -> list[Task]:
+        tasks = plan(self._run.spec, self.state, self._run.ns)
+        restore_tasks(tasks, self.state.pending, source=self.state.metadata.get("source"))
+        return tasks
+
+    def _fork(self, *, carry: bool, foreign: bool) -> None:
+        state = self.state
+        before = self._stored_tasks()
+        state.pending = []
+        if not before:
+            return
+        if foreign:
+            state.dirty.update(state.versions)
+            state.stored = False
+        self._checkpoint("fork", state.updated)
+        if carry:
+            rows = carried_writes(before, plan(self._run.spec, state, self._run.ns))
+            state.pending = as_pending(rows)
+            for row in rows:
+                self._store(row, False)
+
+    # -- a superstep ------------------------------------------------------------------------------------------
+
+    def _plan_step(self) -> list[Task] | None:
+        """Return the tasks of the next superstep, or None when the run has finished."""
+        run, state = self._run, self.state
+        state.remaining_steps = run.config.recursion_limit - self._taken
+        tasks = state.tasks = plan(run.spec, state, run.ns)
+        if state.pending:
+            restore_tasks(tasks, state.pending, source=state.metadata.get("source"))
+        if run.sinks.checkpoints and run.saver is not None:
+            self._show_checkpoint()
+        if not tasks:
+            self._check_joins()
+            return None
+        if state.remaining_steps < 1 and any(task.name != START for task in tasks):
+            raise self._out_of_steps(tasks)
+        if stops_at(state, run.interrupt_before, tasks):
+            raise GraphInterrupt(())
+        if run.control.drain_requested:
+            raise GraphDrained(run.control.drain_reason or "shutdown")
+        if run.answers.resuming:
+            for task in tasks:
+                if task.asked and not task.finished:
+                    task.left_alone = run.answers.given.keys().isdisjoint(q.id for q in task.asked)
+        return tasks
+
+    async def _run_step(self, tasks: list[Task]) -> None:
+        run, state = self._run, self.state
+        if run.sinks.tasks:
+            for task in tasks:
+                emit_task_start(run, task)
+        for task in tasks:
+            if task.cached:
+                emit_updates(run, task, task.writes, cached=True)
+        if self._boundary is not None:
+            await self._boundary()
+        todo = [task for task in tasks if not task.finished and not task.left_alone]
+        paused = any(task.left_alone for task in tasks)
+        if todo:
+            runner = PregelRunner(run, state, self._group, self._store if self._persister is not None else None)
+            await runner.run(todo)
+            paused = paused or runner.paused
+        if paused:
+            for task in tasks:
+                if task.left_alone:
+                    emit_interrupts(run, state, task.asked)
+            raise GraphInterrupt([question for task in tasks if not task.finished for question in task.asked])
+
+    def _store(self, rows: TaskWrites, last: bool) -> None:
+        assert self._persister is not None
+        self._persister.put_writes(self.state.checkpoint_id, rows, hold=last)
+
+    async def _close_step(self, tasks: list[Task]) -> None:
+        run, state = self._run, self.state
+        try:
+            updated = apply_tasks(run.spec, state, tasks, run.next_version)
+        except InvalidUpdateError as exc:
+            self._void_step(tasks, exc)
+            raise
+        state.pending = []
+        run.answers.resuming = False
+        if any(task.name != START for task in tasks):
+            self._taken += 1
+        if not updated.isdisjoint(run.sinks.key_set):
+            self.showed_values = True
+            emit_values(run, state)
+        self._checkpoint("loop", updated)
+        if self._persister is not None:
+            await self._persister.boundary()
+        if stops_at(state, run.interrupt_after, tasks):
+            if run.sinks.checkpoints and run.saver is not None:
+                state.tasks = plan(run.spec, state, run.ns)
+                self._show_checkpoint()
+            raise GraphInterrupt(())
+        now = time.monotonic()
+        if now > self._slice_end:
+            await asyncio.sleep(0)
+            self._slice_end = time.monotonic() + _SLICE_S
+
+    def _void_step(self, tasks: Sequence[Task], exc: InvalidUpdateError) -> None:
+        """Mark the tasks whose writes could not be applied as failed, so that they run again."""
+        if self._persister is None:
+            return
+        error = exc if isinstance(exc, ReducerError) else ReducerError(str(exc))
+        for task in tasks:
+            if not exc.key or any(key == exc.key for key, _ in task.writes):
+                self._store(TaskWrites(task.id, task.path_text, [(ERROR, error)]), False)
+
+    def _checkpoint(self, source: str, updated: set[str] | None) -> None:
+        """Make the state a checkpoint, and count the superstep."""
+        state, run = self.state, self._run
+        step = state.step
+        state.step = step + 1
+        if self._persister is None:
+            return
+        values = stored_values(state, run.spec)
+        checkpoint = make_checkpoint(state, values, step=step, updated=updated)
+        metadata = metadata_of(source, step, run.checkpoint_map)
+        versions = {key: state.versions[key] for key in state.dirty}
+        parent = state.checkpoint_id if state.stored else None
+        self._persister.put_checkpoint(parent, checkpoint, metadata, versions)
+        state.dirty.clear()
+        state.parent_id, state.checkpoint_id = parent, checkpoint["id"]
+        state.version_format = checkpoint["v"]
+        state.metadata = metadata
+        state.stored = True
+        state.old_names = {}
+
+    def _show_checkpoint(self) -> None:
+        run, state = self._run, self.state
+        shown = run.ns and {"checkpoint_map": {**run.checkpoint_map, run.ns: state.checkpoint_id}} or {}
+        config = place(run, run.ns, state.checkpoint_id)[CONF]
+        parent = {**config, CHECKPOINT_ID: state.parent_id} if state.parent_id else None
+        emit_checkpoint(
+            run,
+            state,
+            config={CONF: {**config, **shown}},
+            parent_config={CONF: parent} if parent is not None else None,
+            tasks=task_states(run.spec, state.tasks, run.config.thread_id),
+        )
+
+    # -- ending -----------------------------------------------------------------------------------------------
+
+    def _check_joins(self) -> None:
+        for join in self._run.spec.joins:
+            barrier: Any = self.state.channels.get(join.channel)
+            if barrier is None or join.on_missing == "skip" or not barrier.seen:
+                continue
+            missing = [start for start in join.starts if start not in barrier.seen]
+            if missing:
+                raise UnreachedJoinError(
+                    f"Graph {self._run.spec.name!r} ended, but node {join.end!r} never ran: it joins "
+                    f"{', '.join(join.starts)}, and {', '.join(missing)} did not run. If that may happen, say so: "
+                    f"add_edge({list(join.starts)!r}, {join.end!r}, on_missing='skip').",
+                    join=join.end,
+                    missing=missing,
+                )
+
+    def _out_of_steps(self, tasks: Sequence[Task]) -> GraphRecursionError:
+        limit, nodes = self._run.config.recursion_limit, [task.name for task in tasks]
+        return GraphRecursionError(
+            create_error_message(
+                message=f"Recursion limit of {limit} reached without hitting a stop condition. Graph "
+                f"{self._run.spec.name!r} would go on with step {self.state.step}: {', '.join(nodes[:10])}. Raise "
+                "the limit with config={'recursion_limit': ...}, or look for a cycle that never ends.",
+                error_code=ErrorCode.GRAPH_RECURSION_LIMIT,
+            ),
+            limit=limit,
+            step=self.state.step,
+            nodes=nodes,
+        )
+
+    def _leave_paused(self, signal: GraphInterrupt) -> None:
+        run = self._run
+        self.paused = True
+        self.interrupts = signal.interrupts
+        if run.parent is not None:
+            run.parent.pause(signal.interrupts)
+            raise signal
+        self._show_finished_siblings()
+        if not signal.interrupts:
+            emit_interrupts(run, self.state, ())
+
+    def _show_finished_siblings(self) -> None:
+        """Show, for this run only, what the finished tasks of the unfinished superstep wrote."""
+        run = self._run
+        done = [task for task in self.state.tasks if task.finished]
+        if not done:
+            return
+        try:
+            updated = apply_tasks(run.spec, self.state, done, run.next_version)
+        except InvalidUpdateError:
+            return
+        if not updated.isdisjoint(run.sinks.key_set):
+            self.showed_values = True
+            emit_values(run, self.state)

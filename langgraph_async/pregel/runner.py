@@ -1,0 +1,256 @@
+"""Drives the tasks of one superstep, and commits each the moment it is done.
+
+Tasks are taken by *workers* in the run's task group: a worker awaits tasks one after another, and only when the
+task that it awaits suspends does a second worker start and take the next one. So tasks that never suspend cost no
+asyncio task at all, and tasks that wait run concurrently. All tasks of a superstep count as started together: when
+one fails, those that were not reached yet still run up to their first await, as asyncio tasks would.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
+
+from langgraph_async import ambient
+from langgraph_async.aio.driving import drive
+from langgraph_async.aio.group import Group
+from langgraph_async.aio.threads import wait_settled
+from langgraph_async.checkpoint.base import TaskWrites
+from langgraph_async.errors import (
+    GraphInterrupt,
+    NodeCancelledError,
+    ParentCommand,
+    is_invalid_resume,
+)
+from langgraph_async.pregel.model import RunScope, StepState
+from langgraph_async.pregel.node import Write
+from langgraph_async.pregel.scope import TaskScope
+from langgraph_async.pregel.step import commit
+from langgraph_async.pregel.step.attempt import run_attempt
+from langgraph_async.pregel.step.emit import emit_interrupts, emit_task_result, emit_updates
+from langgraph_async.pregel.task import Task
+from langgraph_async.types import Interrupt
+
+Store: TypeAlias = Callable[[TaskWrites, bool], None]
+"""Takes a task's writes, and whether it was the last one of its superstep."""
+
+
+class PregelRunner:
+    """Runs the tasks of one superstep.
+
+    Attributes:
+        questions: What paused tasks asked, in the order in which they paused.
+        paused: Whether any task paused; a static breakpoint in a nested graph asks nothing.
+        failure: What the first failed task raised, or None.
+    """
+
+    def __init__(self, run: RunScope, state: StepState, group: Group, store: Store | None) -> None:
+        self.questions: list[Interrupt] = []
+        self.paused = False
+        self.failure: BaseException | None = None
+        self._run = run
+        self._state = state
+        self._group = group
+        self._store = store
+        self._queue: deque[Task] = deque()
+        self._left = 0
+        self._aborting = False
+        self._spare = False
+        self._running: dict[asyncio.Task[object], TaskScope] = {}
+        self._done: asyncio.Future[None] | None = None
+
+    async def run(self, tasks: Sequence[Task]) -> None:
+        """Run `tasks` to their ends.
+
+        When this returns or raises, every task has ended, whatever it came to.
+
+        Raises:
+            BaseException: What the first failed task raised; the failures of others are attached to it.
+            asyncio.CancelledError: The caller was cancelled; so were the tasks.
+        """
+        self._left = len(tasks)
+        if self._left == 1:
+            await self._run_alone(tasks[0])
+        else:
+            await self._run_together(tasks)
+        if self.failure is not None:
+            raise self.failure
+
+    async def _run_alone(self, task: Task) -> None:
+        limiter = self._run.limiter
+        if limiter is not None:
+            await limiter.acquire()
+        scope = TaskScope(self._run, task, self._state)
+        cancelled = await self._attempt(scope, None)
+        if cancelled is not None:
+            raise cancelled
+
+    async def _run_together(self, tasks: Sequence[Task]) -> None:
+        await self._group.open()
+        self._queue.extend(tasks)
+        self._done = asyncio.get_running_loop().create_future()
+        self._start_worker()
+        interrupted = await wait_settled(self._done, self._interrupt)
+        if interrupted is not None:
+            raise interrupted
+
+    # -- workers ----------------------------------------------------------------------------------------------
+
+    def _start_worker(self) -> None:
+        self._spare = True
+        self._group.spawn(self._work)
+
+    async def _work(self) -> None:
+        me = asyncio.current_task()
+        assert me is not None
+        self._spare = False
+        limiter = self._run.limiter
+        while self._queue:
+            if limiter is not None and not limiter.try_acquire():
+                await limiter.acquire()
+                if not self._queue:
+                    limiter.release()
+                    break
+            scope = TaskScope(self._run, self._queue.popleft(), self._state)
+            self._running[me] = scope
+            cancelled = await self._attempt(scope, self._suspended)
+            del self._running[me]
+            if cancelled is not None:
+                if not self._aborting:
+                    self._forget_queue()
+                    self._finish()
+                    raise cancelled
+                me.uncancel()
+            self._finish()
+
+    def _suspended(self) -> None:
+        if self._aborting:
+            me = asyncio.current_task()
+            if me is not None and not me.cancelling():
+                me.cancel()
+        elif self._queue and not self._spare:
+            self._start_worker()
+
+    def _finish(self) -> None:
+        if self._left == 0 and self._done is not None and not self._done.done():
+            self._done.set_result(None)
+
+    def _abort(self) -> None:
+        """Cancel every task that has started; those that have not are cancelled at their first await."""
+        self._aborting = True
+        me = asyncio.current_task()
+        for worker in list(self._running):
+            if worker is not me:
+                worker.cancel()
+        if self._run.limiter is not None:
+            self._forget_queue()
+            self._finish()
+
+    def _interrupt(self) -> None:
+        """The caller was cancelled: cancel what has started, and start nothing more."""
+        self._forget_queue()
+        self._abort()
+        self._finish()
+
+    def _forget_queue(self) -> None:
+        self._left -= len(self._queue)
+        self._queue.clear()
+
+    # -- one task ---------------------------------------------------------------------------------------------
+
+    async def _attempt(
+        self, scope: TaskScope, on_suspend: Callable[[], None] | None
+    ) -> asyncio.CancelledError | None:
+        """Run one attempt and commit what it comes to; return the cancellation that ended it, if one did."""
+        if self._run.sinks.updates:
+            scope.stepwise = self._stepwise(scope)
+        context = contextvars.copy_context()
+        context.run(ambient.current.set, scope)
+        scope.holds_slot = self._run.limiter is not None
+        cancelled: asyncio.CancelledError | None = None
+        try:
+            writes = await drive(run_attempt(scope), context, on_suspend)
+        except asyncio.CancelledError as exc:
+            cancelled = self._cancelled(scope, exc)
+        except BaseException as exc:
+            self._ended(scope, exc)
+        else:
+            if scope.paused:
+                self._pause(scope, None)
+            else:
+                self._succeed(scope, writes)
+        finally:
+            scope.close()
+            if scope.holds_slot and self._run.limiter is not None:
+                scope.holds_slot = False
+                self._run.limiter.release()
+        return cancelled
+
+    def _stepwise(self, scope: TaskScope) -> Callable[[list[Write]], None]:
+        return lambda writes: emit_updates(self._run, scope.task, writes)
+
+    def _cancelled(self, scope: TaskScope, exc: asyncio.CancelledError) -> asyncio.CancelledError | None:
+        me = asyncio.current_task()
+        if self._aborting or (me is not None and me.cancelling()):
+            self._save(commit.failure(scope, exc))
+            return exc
+        error = NodeCancelledError(scope.task.name)
+        error.__cause__ = exc
+        self._ended(scope, error)
+        return None
+
+    def _ended(self, scope: TaskScope, exc: BaseException) -> None:
+        if scope.paused or isinstance(exc, GraphInterrupt):
+            self._pause(scope, exc)
+        else:
+            self._fail(scope, exc)
+
+    def _succeed(self, scope: TaskScope, writes: list[Write]) -> None:
+        task = scope.task
+        rows = commit.success(scope, writes)
+        self._save(rows)
+        if task.node.action is None or task.node.action.kind not in ("async_gen", "gen") or not writes:
+            emit_updates(self._run, task, writes)
+        emit_task_result(self._run, task, writes=writes)
+
+    def _pause(self, scope: TaskScope, exc: BaseException | None) -> None:
+        questions, rows = commit.paused(scope, exc)
+        self.paused = True
+        self.questions.extend(questions)
+        self._save(rows)
+        if questions:
+            emit_interrupts(self._run, self._state, questions)
+        emit_task_result(self._run, scope.task, questions=questions)
+
+    def _fail(self, scope: TaskScope, exc: BaseException) -> None:
+        task = scope.task
+        if isinstance(exc, ParentCommand):
+            self._save(None)
+        else:
+            note = f"During task with name '{task.name}' and id '{task.id}'"
+            if note not in getattr(exc, "__notes__", ()):
+                exc.add_note(note)
+            self._save(commit.failure(scope, exc))
+            emit_task_result(self._run, task, error=exc)
+        if self.failure is None:
+            self.failure = exc
+            if not is_invalid_resume(exc) and self._left:
+                self._abort()
+        elif exc is not self.failure:
+            attached = getattr(self.failure, "__langgraph_siblings__", ())
+            self.failure.__langgraph_siblings__ = (*attached, exc)  # type: ignore[attr-defined]
+            self.failure.add_note(f"In the same superstep node '{task.name}' failed too: {exc!r}")
+
+    def _save(self, rows: TaskWrites | None) -> None:
+        self._left -= 1
+        if self._store is None or rows is None:
+            return
+        try:
+            self._store(rows, self._left == 0)
+        except Exception as exc:
+            if self.failure is None:
+                self.failure = exc
+                self._abort()
