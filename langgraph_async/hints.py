@@ -13,7 +13,7 @@ import inspect
 import sys
 import typing
 from collections.abc import Callable, Iterator
-from dataclasses import MISSING, dataclass
+from dataclasses import MISSING, dataclass, field
 from functools import lru_cache, partial
 from types import FunctionType, MemberDescriptorType
 from typing import (
@@ -68,7 +68,7 @@ class Field:
     name: str
     hint: Any
     required: bool = True
-    default: Any = MISSING
+    default: Any = field(default_factory=lambda: MISSING)
     default_factory: Callable[[], Any] | None = None
 
 

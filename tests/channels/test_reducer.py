@@ -1,7 +1,8 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Mapping, MutableSequence, Sequence, Set
+from collections.abc import Mapping, MutableSequence, Sequence
+from collections.abc import Set as AbstractSet
 from typing import Annotated, Any, NotRequired, Required
 
 import pytest
@@ -28,7 +29,7 @@ def extend(left: list[Any], right: list[Any]) -> list[Any]:
         (list[int], []),
         (Sequence[int], []),
         (MutableSequence, []),
-        (Set[int], set()),
+        (AbstractSet[int], set()),
         (Mapping[str, int], {}),
         (Annotated[list[int], "note"], []),
         (Required[dict[str, int]], {}),
