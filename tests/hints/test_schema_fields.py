@@ -224,3 +224,16 @@ def test_reading_hints_loads_no_schema_library() -> None:
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
 
     assert ran.stdout.strip() == "[]"
+
+
+@pytest.mark.skipif(sys.version_info < (3, 12), reason="the syntax is newer")
+def test_type_statements_and_type_parameters_are_understood() -> None:
+    names: dict[str, Any] = {"TypedDict": typing.TypedDict, "Annotated": Annotated, "add": operator.add}
+    exec(  # noqa: S102 - the oldest supported Python cannot parse it
+        "type Log[T] = Annotated[list[T], add]\nclass State[T](TypedDict):\n    log: Log[T]\n    one: T\n",
+        names,
+    )
+    fields = schema_fields(names["State"][int])
+
+    assert fields["log"].hint == Annotated[list[int], operator.add]
+    assert fields["one"].hint is int

@@ -2,7 +2,7 @@
 
 import typing
 from dataclasses import dataclass, field
-from typing import Annotated, Any, NamedTuple, Optional
+from typing import Annotated, Any, NamedTuple
 
 import attrs
 import msgspec
@@ -120,7 +120,7 @@ def test_what_is_no_instance_of_a_schema_gives_none(value: Any) -> None:
 
 def test_a_pydantic_field_that_is_none_counts_only_if_given_or_different_from_its_default() -> None:
     class Nullable(pydantic.BaseModel):
-        required: Optional[int]
+        required: int | None
         plain: int | None = None
         given: int | None = None
         changed: int | None = 5
@@ -186,3 +186,7 @@ def test_models_that_hold_models_and_themselves_have_validators() -> None:
 
     assert checks["children"]([{"children": [{}]}]) == [Tree(children=[Tree()])]
     assert checks["model"]({"a": "1"}) == Model(a=1)
+
+
+def test_a_model_that_is_a_single_value_has_no_field_validators() -> None:
+    assert validator(pydantic.RootModel[int]) == {}
