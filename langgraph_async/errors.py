@@ -6,6 +6,7 @@
     |  '- SchemaError (ValueError)          a state schema, reducer or channel declaration that cannot work
     |- starting a run
     |  |- ConfigError (ValueError)          a run config or argument that cannot be used
+    |  |  '- MissingCoordinateError (KeyError)  it names no thread, or no checkpoint where one is needed
     |  |- EmptyInputError                   no input, and nothing to go on with
     |  |- ResumeError (RuntimeError)        a resume that cannot be delivered
     |  |  '- UnknownInterruptError          it names an interrupt that is not pending
@@ -94,6 +95,23 @@ class ConfigError(LangGraphError, ValueError):
     """A run config or an argument of a run cannot be used."""
 
     code = "CONFIG"
+
+
+class MissingCoordinateError(ConfigError, KeyError):
+    """A config does not say which thread or checkpoint is meant.
+
+    Attributes:
+        name: The key that is missing in ``configurable``.
+    """
+
+    code = "MISSING_COORDINATE"
+
+    def __init__(self, message: str, *, name: str) -> None:
+        super().__init__(message)
+        self.name = name
+
+    def __str__(self) -> str:
+        return Exception.__str__(self)  # KeyError would show the quoted repr of the message
 
 
 class EmptyInputError(LangGraphError):

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Generic, Literal, NamedTuple, TypeAlias
+from typing import Any, ClassVar, Generic, Literal, NamedTuple, Self, TypeAlias
 
-from typing_extensions import Self, TypedDict, TypeVar
+from typing_extensions import TypedDict, TypeVar
 
 from langgraph_async.config import RunnableConfig
 from langgraph_async.constants import CONF, ERROR, INTERRUPT, MISSING, RESUME, SCHEDULED, Missing
@@ -14,7 +15,7 @@ from langgraph_async.errors import EmptyChannelError
 from langgraph_async.serde.base import SerializerProtocol
 from langgraph_async.serde.msgpack import JsonPlusSerializer
 
-V = TypeVar("V", int, float, str, default=Any)
+V = TypeVar("V", bound="int | float | str", default=Any)
 
 ChannelVersions: TypeAlias = dict[str, Any]
 PendingWrite: TypeAlias = tuple[str, str, Any]
@@ -75,7 +76,8 @@ class TaskWrites:
         task_id: The task.
         path: Its path as text; writes are read back sorted by it.
         writes: (channel, value) pairs; their places are their positions.
-        replace: Forget what was stored for this task before.
+        replace: Forget what was stored for this task on this checkpoint before; otherwise the rules of
+            `BaseCheckpointSaver.aput_writes` hold.
     """
 
     task_id: str
@@ -92,7 +94,7 @@ class StepCommit:
         writes: Task writes for the checkpoint that the config names.
         checkpoint: The next checkpoint, a child of the one that the config names; or None.
         metadata: Belongs to `checkpoint`.
-        new_versions: Channels whose value changed since the parent, with their versions.
+        new_versions: Channels whose value changed since the parent, with their versions; None for all of them.
         expected_head: Id of the checkpoint that must be the newest of the thread's namespace, None for "there is
             none yet", or `MISSING` to store unconditionally.
     """
@@ -112,7 +114,12 @@ class BaseCheckpointSaver(Generic[V]):
     returns. Methods may be called concurrently.
 
     A saver must offer `aget_tuple`, `alist`, `aput`, `aput_writes` and `adelete_thread`. One that can store a
-    whole superstep at once also offers `acommit`, and then it must check `StepCommit.expected_head`.
+    whole superstep at once also offers `acommit`, and then it must check `StepCommit.expected_head`. Whether a
+    saver keeps this contract is told by `langgraph_async.testing.savers`; what all savers do the same way is in
+    `langgraph_async.checkpoint.rows`.
+
+    All methods raise `MissingCoordinateError` when the config lacks a coordinate they need, and
+    `SerializationError`, naming the channel, before anything of the call is stored when a value cannot be.
 
     Attributes:
         serde: The serializer for values.
@@ -137,7 +144,7 @@ class BaseCheckpointSaver(Generic[V]):
 
         Its pending writes are sorted by task path, task id and position.
         """
-        raise NotImplementedError
+        raise self._not_offered("aget_tuple")
 
     def alist(
         self,
@@ -147,7 +154,7 @@ class BaseCheckpointSaver(Generic[V]):
         before: RunnableConfig | None = None,
         limit: int | None = None,
     ) -> AsyncIterator[CheckpointTuple]:
-        """Yield checkpoints, newest first.
+        """Yield checkpoints, newest first, those of several namespaces and threads merged by id.
 
         Args:
             config: A thread, a namespace of it (without one: all namespaces), or one checkpoint; None: everything.
@@ -155,7 +162,7 @@ class BaseCheckpointSaver(Generic[V]):
             before: Only checkpoints older than the one that this config names.
             limit: At most so many.
         """
-        raise NotImplementedError
+        raise self._not_offered("alist")
 
     async def aput(
         self,
@@ -166,19 +173,22 @@ class BaseCheckpointSaver(Generic[V]):
     ) -> RunnableConfig:
         """Store a checkpoint as a child of the one that `config` names, and return its own config.
 
-        Only the values of channels in `new_versions` need to be stored; the others are found by their version.
+        Only the values of channels in `new_versions` need to be stored; the others are found by their version. A
+        channel in `new_versions` without a value has none from here on. An id that is stored already is
+        overwritten. The metadata is that of `get_checkpoint_metadata`.
         """
-        raise NotImplementedError
+        raise self._not_offered("aput")
 
     async def aput_writes(
         self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str = ""
     ) -> None:
         """Store writes of a task on the checkpoint that `config` names.
 
-        Idempotent: a position that is already stored is kept. When all writes are on the fixed positions of
-        `WRITES_IDX_MAP`, they replace what stands there.
+        Idempotent: a position that is already stored for the task is kept, so that a longer list adds only what is
+        new. When all writes are on the fixed positions of `WRITES_IDX_MAP`, they replace what stands there. Of
+        several writes of one call on one fixed position the last counts. The checkpoint itself may be stored later.
         """
-        raise NotImplementedError
+        raise self._not_offered("aput_writes")
 
     async def acommit(self, config: RunnableConfig, commit: StepCommit) -> RunnableConfig:
         """Store `commit` at once and return the config of its checkpoint (or `config` without one).
@@ -186,25 +196,45 @@ class BaseCheckpointSaver(Generic[V]):
         Raises:
             ThreadConflictError: The namespace's newest checkpoint is not `commit.expected_head`. Nothing is stored.
         """
-        raise NotImplementedError
+        raise self._not_offered("acommit")
 
     async def adelete_thread(self, thread_id: str) -> None:
         """Delete everything of a thread, and nothing of any other."""
-        raise NotImplementedError
+        raise self._not_offered("adelete_thread")
 
     async def adelete_for_runs(self, run_ids: Sequence[str]) -> None:
-        """Delete the checkpoints whose metadata names one of these runs, with their writes."""
-        raise NotImplementedError
+        """Delete the checkpoints whose metadata names one of these runs, with their writes.
+
+        A checkpoint stays if a surviving one needs it to rebuild a delta channel (`aget_delta_channel_history`).
+        What is left without its parent becomes a root.
+
+        Raises:
+            TypeError: `run_ids` is a single text.
+        """
+        raise self._not_offered("adelete_for_runs")
 
     async def acopy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
-        """Copy all namespaces, checkpoints and writes of a thread; an unknown source copies nothing."""
-        raise NotImplementedError
+        """Copy all namespaces, checkpoints and writes of a thread; an unknown source copies nothing.
+
+        Raises:
+            ConfigError: The target thread has checkpoints already: mixing two histories would leave neither.
+        """
+        raise self._not_offered("acopy_thread")
 
     async def aprune(
         self, thread_ids: Sequence[str], *, strategy: Literal["keep_latest", "delete"] = "keep_latest"
     ) -> None:
-        """Keep only the newest checkpoint of each namespace of these threads, or nothing at all."""
-        raise NotImplementedError
+        """Keep only the newest checkpoint of each namespace of these threads, or nothing at all.
+
+        With ``"keep_latest"`` the ancestors stay, too, from which the newest one's delta channels are rebuilt: those
+        named in its metadata's `counters_since_delta_snapshot`, back to the nearest stored value. The oldest one
+        that is kept becomes a root.
+
+        Raises:
+            TypeError: `thread_ids` is a single text.
+            ValueError: Unknown strategy.
+        """
+        raise self._not_offered("aprune")
 
     async def aget_delta_channel_history(
         self, *, config: RunnableConfig, channels: Sequence[str]
@@ -237,14 +267,34 @@ class BaseCheckpointSaver(Generic[V]):
         }
 
     def get_next_version(self, current: V | None, channel: None = None) -> V:
-        """Return a version greater than `current`."""
+        """Return a version greater than `current`.
+
+        A saver that finds values by their version must not give the same one to two branches of a history: integers
+        do for savers that store every checkpoint whole, `langgraph_async.checkpoint.rows.next_version` for all.
+        """
         if isinstance(current, str):
-            raise NotImplementedError
-        return (current + 1) if current is not None else 1  # type: ignore[return-value, operator]
+            raise NotImplementedError(
+                f"{type(self).__name__} counts versions as integers, but the thread has the version {current!r}. "
+                "Override get_next_version(), for example with langgraph_async.checkpoint.rows.next_version()."
+            )
+        following: Any = 1 if current is None else current + 1
+        return following  # type: ignore[no-any-return]
 
     def with_allowlist(self, types: Iterable[type[Any] | tuple[str, str]]) -> Self:
-        """Return this saver with more types that its serializer may load; itself when that changes nothing."""
-        return self
+        """Return this saver with more types that its serializer may load; itself when that changes nothing.
+
+        The copy is shallow: it shares everything but the serializer.
+        """
+        extend = getattr(self.serde, "with_allowlist", None)
+        serde = extend(types) if extend is not None else self.serde
+        if serde is self.serde:
+            return self
+        clone = copy.copy(self)
+        clone.serde = serde
+        return clone
+
+    def _not_offered(self, method: str) -> NotImplementedError:
+        return NotImplementedError(f"{type(self).__name__} does not offer {method}().")
 
 
 def get_checkpoint_id(config: RunnableConfig) -> str | None:
@@ -270,9 +320,7 @@ _NOT_METADATA = frozenset(
 
 def get_checkpoint_metadata(config: RunnableConfig, metadata: CheckpointMetadata) -> CheckpointMetadata:
     """Return `metadata` with the plain values of the config's metadata and configurable added."""
-    merged: dict[str, Any] = {
-        k: v.replace("\0", "") if isinstance(v, str) else v for k, v in dict(metadata).items()
-    }
+    merged: dict[str, Any] = {k: v.replace("\0", "") if isinstance(v, str) else v for k, v in dict(metadata).items()}
     for source in (config.get("metadata") or {}, config.get(CONF) or {}):
         for key, value in source.items():
             if key in merged or key in _NOT_METADATA or key.startswith("__"):
@@ -293,6 +341,7 @@ def get_serializable_checkpoint_metadata(config: RunnableConfig, metadata: Check
 
 def copy_checkpoint(checkpoint: Checkpoint) -> Checkpoint:
     """Return a copy that shares values but no containers of its own."""
+    updated = checkpoint.get("updated_channels")
     return Checkpoint(
         v=checkpoint["v"],
         id=checkpoint["id"],
@@ -300,7 +349,7 @@ def copy_checkpoint(checkpoint: Checkpoint) -> Checkpoint:
         channel_values=checkpoint["channel_values"].copy(),
         channel_versions=checkpoint["channel_versions"].copy(),
         versions_seen={node: seen.copy() for node, seen in checkpoint["versions_seen"].items()},
-        updated_channels=list(checkpoint["updated_channels"]) if checkpoint.get("updated_channels") else None,
+        updated_channels=None if updated is None else list(updated),
     )
 
 

@@ -1,0 +1,162 @@
+"""What all savers do the same way: read coordinates, place writes, count versions, name the place of a bad value."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from random import random
+from typing import Any, NamedTuple
+
+from langgraph_async.checkpoint.base import WRITES_IDX_MAP
+from langgraph_async.config import RunnableConfig
+from langgraph_async.constants import CHECKPOINT_ID, CHECKPOINT_NS, CONF, THREAD_ID
+from langgraph_async.errors import MissingCoordinateError, SerializationError, ThreadConflictError
+from langgraph_async.serde.base import SerializerProtocol
+
+TypedBytes = tuple[str, bytes]
+"""Type tag and bytes, as a serializer makes them."""
+
+
+class Place(NamedTuple):
+    """A checkpoint, or with None for its id the newest, of one namespace of one thread."""
+
+    thread_id: str
+    checkpoint_ns: str
+    checkpoint_id: str | None
+
+
+def place_of(config: RunnableConfig) -> Place:
+    """Return the place that `config` names.
+
+    Raises:
+        MissingCoordinateError: It names no thread.
+    """
+    configurable = config.get(CONF) or {}
+    thread_id = configurable.get(THREAD_ID)
+    if thread_id is None:
+        raise MissingCoordinateError(
+            "The config names no thread: 'thread_id' is missing. "
+            f"Pass config={{'configurable': {{'thread_id': '...'}}}}; got {dict(config)!r}.",
+            name=THREAD_ID,
+        )
+    return Place(str(thread_id), configurable.get(CHECKPOINT_NS) or "", configurable.get(CHECKPOINT_ID) or None)
+
+
+def checkpoint_of(config: RunnableConfig) -> tuple[str, str, str]:
+    """Return thread, namespace and id of the checkpoint that `config` names.
+
+    Raises:
+        MissingCoordinateError: It names no thread or no checkpoint.
+    """
+    thread_id, ns, checkpoint_id = place_of(config)
+    if checkpoint_id is None:
+        raise MissingCoordinateError(
+            f"Writes on thread {thread_id!r} belong to one checkpoint, but 'checkpoint_id' is missing. Pass the config "
+            f"that aput() returned or that aget_tuple() found; got {dict(config)!r}.",
+            name=CHECKPOINT_ID,
+        )
+    return thread_id, ns, checkpoint_id
+
+
+def config_of(thread_id: str, checkpoint_ns: str, checkpoint_id: str) -> RunnableConfig:
+    """Return a config that names one checkpoint."""
+    return {CONF: {THREAD_ID: thread_id, CHECKPOINT_NS: checkpoint_ns, CHECKPOINT_ID: checkpoint_id}}
+
+
+def next_version(current: str | float | None) -> str:
+    """Return a version that sorts, as text, after `current`.
+
+    A counter of 32 digits, a dot, and a random tail, by which two branches of a history never give the same version
+    to different values. A number counts on from there.
+    """
+    if current is None:
+        count = 1
+    elif isinstance(current, str):
+        count = int(current.partition(".")[0]) + 1
+    else:
+        count = int(current) + 1
+    return f"{count:032}.{random():016}"
+
+
+def positioned(writes: Iterable[tuple[str, Any]]) -> tuple[dict[int, tuple[str, Any]], bool]:
+    """Return the writes by position, and whether they replace what is stored there.
+
+    They do if all are on fixed positions. Of several on one fixed position the last counts.
+    """
+    rows: dict[int, tuple[str, Any]] = {}
+    fixed = True
+    for index, (channel, value) in enumerate(writes):
+        position = WRITES_IDX_MAP.get(channel)
+        if position is None:
+            fixed = False
+            position = index
+        rows[position] = (channel, value)
+    return rows, fixed
+
+
+def dump_value(serde: SerializerProtocol, value: Any, *, channel: str, thread_id: str, task: str = "") -> TypedBytes:
+    """Serialize the value of a channel, or what `task` wrote to it.
+
+    Raises:
+        SerializationError: It cannot be stored; the message names channel, thread and task.
+    """
+    try:
+        return serde.dumps_typed(value)
+    except Exception as exc:
+        what = f"what task {task} wrote to {channel!r}" if task else f"the value of {channel!r}"
+        raise SerializationError(
+            f"Cannot store {what} on thread {thread_id!r}, so nothing of this step was stored: {exc}",
+            path=(channel, *getattr(exc, "path", ())),
+        ) from exc
+
+
+def load_value(serde: SerializerProtocol, data: TypedBytes, *, channel: str, thread_id: str) -> Any:
+    """Return the value of a channel, or of a write to it.
+
+    Raises:
+        SerializationError: It cannot be read; the message names channel and thread.
+    """
+    try:
+        return serde.loads_typed(data)
+    except SerializationError as exc:
+        raise SerializationError(
+            f"Cannot read {channel!r} on thread {thread_id!r}: {exc}", path=(channel, *exc.path)
+        ) from exc
+
+
+def conflict(thread_id: str, checkpoint_ns: str, *, expected: str | None, found: str | None) -> ThreadConflictError:
+    """Return the error for a commit that came too late."""
+    where = f" (namespace {checkpoint_ns!r})" if checkpoint_ns else ""
+    return ThreadConflictError(
+        f"Another run changed thread {thread_id!r}{where} first: its newest checkpoint is {found or 'gone'}, this run "
+        f"went on from {expected or 'an empty thread'}. Nothing of this step was stored. Run again on the present "
+        "state, or let runs of a thread wait for each other with config={'multitask_strategy': 'enqueue', ...}.",
+        thread_id=thread_id,
+        expected=expected,
+        found=found,
+    )
+
+
+def unsnapshotted(metadata: Mapping[str, Any]) -> frozenset[str]:
+    """Return the delta channels whose value, as of this checkpoint's metadata, must be rebuilt from its ancestors."""
+    return frozenset(metadata.get("counters_since_delta_snapshot") or ())
+
+
+def checked_ids(ids: Sequence[str], what: str) -> Collection[str]:
+    """Return `ids` as a set.
+
+    Raises:
+        TypeError: It is a single text, which would count as one id for each of its letters.
+    """
+    if isinstance(ids, (str, bytes)):
+        raise TypeError(f"{what} must be a list of ids, got the single text {ids!r}. Pass [{ids!r}].")
+    return frozenset(str(i) for i in ids)
+
+
+def check_strategy(strategy: str) -> None:
+    """Check the `strategy` of `aprune`.
+
+    Raises:
+        ValueError: It is unknown.
+    """
+    if strategy not in ("keep_latest", "delete"):
+        raise ValueError(f"strategy must be 'keep_latest' or 'delete', got {strategy!r}.")
