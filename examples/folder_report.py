@@ -2,11 +2,12 @@
 
     python examples/folder_report.py PATH [--yes] [--output FILE] [--glob PATTERN ...]
 
-The graph: `collect` lists the files, one `examine` task runs for each of them (`Send`), reducers gather what they found,
-`draft` writes the report, `approve` pauses the run until somebody answers, and `publish` puts the report where it belongs.
+The graph: `collect` lists the files, one `examine` task runs for each of them (`Send`), reducers gather what they
+found, `draft` writes the report, `approve` pauses the run until somebody answers, and `publish` puts the report where
+it belongs.
 
-The paused run is kept by an in-memory saver, so it lives as long as this process. Going on after the process was killed
-needs a saver on disk, which comes with the SQLite saver; nothing else here would change.
+The paused run is kept by an in-memory saver, so it lives as long as this process. Going on after the process was
+killed needs a saver on disk, which comes with the SQLite saver; nothing else here would change.
 """
 
 from __future__ import annotations
@@ -25,15 +26,15 @@ from fnmatch import fnmatch
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
+from langgraph_async.checkpoint.memory import InMemorySaver
 from typing_extensions import TypedDict
 
 from langgraph_async import END, START, Command, Send, StateGraph, interrupt
-from langgraph_async.checkpoint.memory import InMemorySaver
 from langgraph_async.types import StreamWriter
 
 SKIPPED_FOLDERS = {"__pycache__", "node_modules", "dist", "build", "target"}
 LARGEST_FILE_BYTES = 20_000_000
-WORD = re.compile(r"[^\W_]+(?:['’][^\W_]+)?")
+WORD = re.compile(r"[^\W_]+(?:['\u2019][^\W_]+)?")
 IDENTIFIER = re.compile(r"\b[A-Za-z_][A-Za-z0-9_]{2,}\b")
 MARK = re.compile(r"\b(?:TODO|FIXME|XXX|HACK)\b[:\s]*(.*)")
 HEADING = re.compile(r"^#{1,6}\s+(.+?)\s*#*$")
@@ -42,11 +43,13 @@ DEFINITION = re.compile(
     r"(?:async\s+)?(?:def|class|function|func|fn|struct|enum|trait|interface|module|type)\s+([A-Za-z_]\w*)"
 )
 PROSE = {".md", ".markdown", ".rst", ".txt", ".adoc"}
-COMMON_WORDS = {word.lower() for word in (*keyword.kwlist, *keyword.softkwlist)} | set(
-    "self cls const let var function export public private static void new this true false null undefined the and for "
-    "that with are not you this but his from they have had was what when where which will would there their one all "
-    "can has its our out into than then them these some only any".split()
-)
+KEYWORDS = {word.lower() for word in (*keyword.kwlist, *keyword.softkwlist)}
+COMMON_WORDS = """
+    self cls const let var function export public private static void new this null undefined the that are you
+    but his they have had was what when where which will would there their one all can has its our out into than
+    then them these some only any
+"""
+UNTOLD = KEYWORDS | set(COMMON_WORDS.split())
 
 
 class Finding(TypedDict):
@@ -117,7 +120,7 @@ def inspect_text(path: str, text: str, problem: str | None) -> Finding:
     lines = text.splitlines()
     number, longest = max(enumerate(lines, 1), key=lambda pair: len(pair[1]), default=(0, ""))
     marks = [(at, found[0].strip()[:100]) for at, line in enumerate(lines, 1) if (found := MARK.search(line))]
-    names = Counter(name for name in IDENTIFIER.findall(text) if name.lower() not in COMMON_WORDS)
+    names = Counter(name for name in IDENTIFIER.findall(text) if name.lower() not in UNTOLD)
     return Finding(
         path=path,
         problem=problem,
@@ -179,7 +182,11 @@ def draft(state: State) -> dict[str, Any]:
 def approve(state: State) -> Command[Literal["publish", "__end__"]]:
     """Pause until a person has answered. On resume, `interrupt` returns the answer."""
     answer = interrupt(
-        {"question": f"Write the report to {state['output']}?", "preview": state["report"], "files": len(state["paths"])}
+        {
+            "question": f"Write the report to {state['output']}?",
+            "preview": state["report"],
+            "files": len(state["paths"]),
+        }
     )
     return Command(goto="publish" if answer else END)
 
@@ -294,7 +301,9 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("path", type=Path, help="the folder")
     parser.add_argument("--yes", action="store_true", help="write the report without asking")
     parser.add_argument("--output", type=Path, default=Path("folder-report.md"), help="default: %(default)s")
-    parser.add_argument("--glob", nargs="+", default=["*"], metavar="PATTERN", help="only files that match one of these")
+    parser.add_argument(
+        "--glob", nargs="+", default=["*"], metavar="PATTERN", help="only files that match one of these"
+    )
     parser.add_argument("--jobs", type=int, default=32, help="files examined at once (default: %(default)s)")
     chosen = parser.parse_args()
     if not chosen.path.is_dir():

@@ -1,6 +1,6 @@
 """Count the words of many texts at once, and keep the order in which they were handed out.
 
-    python examples/map_reduce.py
+python examples/map_reduce.py
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Watch two nodes work side by side: their own progress (custom), what each changed (updates), the state (values).
 
-    python examples/streaming_progress.py
+python examples/streaming_progress.py
 """
 
 from __future__ import annotations

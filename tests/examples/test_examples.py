@@ -44,7 +44,9 @@ def folder(tmp_path: Path) -> Path:
     (folder / ".hidden").mkdir()
     (folder / ".hidden" / "secret.txt").write_text("unseen")
     (folder / "notes.md").write_text("# Title\n\nsome words | here\n## Part\n")
-    (folder / "deep" / "code.py").write_text("def first():\n    return second  # TODO: later\n\n\nclass Third:\n    pass\n")
+    (folder / "deep" / "code.py").write_text(
+        "def first():\n    return second  # TODO: later\n\n\nclass Third:\n    pass\n"
+    )
     (folder / "deep" / "er" / "latin.txt").write_bytes(b"caf\xe9\n")
     (folder / "image.bin").write_bytes(b"\x00\x01\x02")
     (folder / "empty.txt").write_bytes(b"")
@@ -89,7 +91,12 @@ def test_streaming_progress_shows_each_nodes_steps_before_its_update(tmp_path: P
     assert result.returncode == 0, result.stderr
     lines = result.stdout.splitlines()
     soup = [line for line in lines if line.startswith("soup") or "{'soup'" in line]
-    assert soup == ["soup: chop (33%)", "soup: simmer (67%)", "soup: season (100%)", "updates: {'soup': {'served': ['soup']}}"]
+    assert soup == [
+        "soup: chop (33%)",
+        "soup: simmer (67%)",
+        "soup: season (100%)",
+        "updates: {'soup': {'served': ['soup']}}",
+    ]
     assert lines[-1] == "values: {'served': ['bread', 'soup']}"
 
 
@@ -167,7 +174,7 @@ def test_the_folder_report_fails_plainly_where_it_cannot_write(folder: Path, tmp
 
 @pytest.mark.skipif(os.name == "nt", reason="sends SIGINT to a child process")
 def test_the_folder_report_ends_at_ctrl_c_and_writes_nothing(folder: Path, tmp_path: Path) -> None:
-    process = subprocess.Popen(
+    with subprocess.Popen(
         command("folder_report.py", folder),
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
@@ -175,15 +182,18 @@ def test_the_folder_report_ends_at_ctrl_c_and_writes_nothing(folder: Path, tmp_p
         text=True,
         cwd=tmp_path,
         env=environment(),
-    )
-    assert process.stderr is not None
-    seen = ""
-    while "[p]review" not in seen:
-        line = process.stderr.readline()
-        assert line, seen
-        seen += line
-    process.send_signal(signal.SIGINT)
-    _, rest = process.communicate(timeout=30)
+    ) as process:
+        assert process.stderr is not None
+        seen = ""
+        try:
+            while "[p]review" not in seen:
+                line = process.stderr.readline()
+                assert line, seen
+                seen += line
+            process.send_signal(signal.SIGINT)
+            _, rest = process.communicate(timeout=30)
+        finally:
+            process.kill()
 
     assert process.returncode == 130
     assert "no report was written" in rest
