@@ -1,8 +1,9 @@
 """Measure one piece of work on every library that is installed, in the same process and in interleaved rounds.
 
 A sample is CPU time and wall time of one run (of several in a row, where one is too short to time), divided by the
-units of work in it. Rounds go on until the case's time budget is used up: large sizes get few rounds, and the result says how
-many. Where even the first run is longer than the budget, it is the only sample, and the result is marked as cold.
+units of work in it. Rounds go on until the case's time budget is used up: large sizes get few rounds, and the result
+says how many. Where even the first run is longer than the budget, it is the only sample, and the result is marked as
+cold.
 """
 
 from __future__ import annotations
