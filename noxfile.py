@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import nox
 
-nox.needs_version = ">=2024.10.9"
+nox.needs_version = ">=2025.10.14"
 nox.options.default_venv_backend = "uv|virtualenv"
 nox.options.sessions = ["lint", "types", "floors", "tests", "docs", "examples"]
 nox.options.error_on_missing_interpreters = False
 nox.options.reuse_existing_virtualenvs = True
+nox.options.download_python = "never"
 
 PYTHONS = ["3.11", "3.12", "3.13", "3.14"]
 PACKAGE = ["langgraph_async"]
