@@ -1,0 +1,23 @@
+"""Run all benchmarks, or those named, and print one table: `python -m benchmarks [chain loop ...]`."""
+
+from __future__ import annotations
+
+from benchmarks import chain, fan_out, import_time, large_graph, loop, wide_state
+from benchmarks.report import parser, run
+
+ALL = {
+    "import_time": import_time.CASES,
+    "chain": chain.CASES,
+    "loop": loop.CASES,
+    "fan_out": fan_out.CASES,
+    "wide_state": wide_state.CASES,
+    "large_graph": large_graph.CASES,
+}
+
+if __name__ == "__main__":
+    options = parser()
+    options.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(ALL)}; default: all")
+    chosen = options.parse_args()
+    if unknown := set(chosen.names) - set(ALL):
+        options.error(f"no such benchmark: {', '.join(sorted(unknown))}")
+    run([case for name in chosen.names or ALL for case in ALL[name]], chosen)

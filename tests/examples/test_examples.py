@@ -1,0 +1,201 @@
+"""Every example runs as it stands, the way a reader would start it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+EXAMPLES = ROOT / "examples"
+
+
+def command(name: str, *arguments: str | Path) -> list[str]:
+    return [sys.executable, "-W", "error", str(EXAMPLES / name), *map(str, arguments)]
+
+
+def environment() -> dict[str, str]:
+    return {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONIOENCODING": "utf-8"}
+
+
+def run(name: str, *arguments: str | Path, cwd: Path, answers: str = "") -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        command(name, *arguments),
+        input=answers,
+        capture_output=True,
+        text=True,
+        encoding="utf-8",
+        cwd=cwd,
+        env=environment(),
+        timeout=60,
+        check=False,
+    )
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Text, source, and everything a folder may hold that is neither."""
+    folder = tmp_path / "folder"
+    (folder / "deep" / "er").mkdir(parents=True)
+    (folder / ".hidden").mkdir()
+    (folder / ".hidden" / "secret.txt").write_text("unseen")
+    (folder / "notes.md").write_text("# Title\n\nsome words | here\n## Part\n")
+    (folder / "deep" / "code.py").write_text(
+        "def first():\n    return second  # TODO: later\n\n\nclass Third:\n    pass\n"
+    )
+    (folder / "deep" / "er" / "latin.txt").write_bytes(b"caf\xe9\n")
+    (folder / "image.bin").write_bytes(b"\x00\x01\x02")
+    (folder / "empty.txt").write_bytes(b"")
+    return folder
+
+
+def report_row(report: str, path: str) -> str:
+    return next(line for line in report.splitlines() if line.startswith(f"| {path} |"))
+
+
+def test_every_example_is_tested() -> None:
+    assert {path.name for path in EXAMPLES.glob("*.py")} == {
+        "folder_report.py",
+        "human_approval.py",
+        "map_reduce.py",
+        "streaming_progress.py",
+    }
+
+
+def test_human_approval_pauses_and_goes_on_with_the_corrected_amount(tmp_path: Path) -> None:
+    result = run("human_approval.py", cwd=tmp_path)
+
+    assert result.returncode == 0, result.stderr
+    assert result.stdout.splitlines() == [
+        "Ann: paid 20",
+        "asked: Pay 5000 to Bob?",
+        "waiting in: review",
+        "Bob: paid 500",
+    ]
+
+
+def test_map_reduce_gathers_in_the_order_of_the_sends(tmp_path: Path) -> None:
+    result = run("map_reduce.py", cwd=tmp_path)
+
+    assert result.returncode == 0, result.stderr
+    assert result.stdout.splitlines() == ["words per text: [9, 3, 8]", "the: 3", "dog: 3", "fox: 2"]
+
+
+def test_streaming_progress_shows_each_nodes_steps_before_its_update(tmp_path: Path) -> None:
+    result = run("streaming_progress.py", cwd=tmp_path)
+
+    assert result.returncode == 0, result.stderr
+    lines = result.stdout.splitlines()
+    soup = [line for line in lines if line.startswith("soup") or "{'soup'" in line]
+    assert soup == [
+        "soup: chop (33%)",
+        "soup: simmer (67%)",
+        "soup: season (100%)",
+        "updates: {'soup': {'served': ['soup']}}",
+    ]
+    assert lines[-1] == "values: {'served': ['bread', 'soup']}"
+
+
+def test_the_folder_report_is_written_when_approved_in_advance(folder: Path, tmp_path: Path) -> None:
+    result = run("folder_report.py", folder, "--yes", "--output", tmp_path / "out" / "report.md", cwd=tmp_path)
+
+    assert result.returncode == 0, result.stderr
+    written = (tmp_path / "out" / "report.md").read_text(encoding="utf-8")
+    assert written == result.stdout
+    assert "5 files, 11 lines, " in written
+    assert report_row(written, "notes.md").endswith("| Title, Part |")
+    assert report_row(written, "deep/code.py").endswith("| first, Third |")
+    assert "- deep/code.py:2 TODO: later" in written
+    assert "secret" not in written
+
+
+def test_the_folder_report_names_files_that_are_not_text(folder: Path, tmp_path: Path) -> None:
+    result = run("folder_report.py", folder, "--yes", cwd=tmp_path)
+
+    assert result.returncode == 0, result.stderr
+    for line in ("- image.bin: binary", "- empty.txt: empty", "- deep/er/latin.txt: not UTF-8 (first at byte 3)"):
+        assert line in result.stdout.splitlines()
+
+
+def test_the_folder_report_shows_progress_for_each_file(folder: Path, tmp_path: Path) -> None:
+    result = run("folder_report.py", folder, "--yes", cwd=tmp_path)
+
+    progress = [line.split("] ")[0] for line in result.stderr.splitlines() if line.startswith("[")]
+    assert progress == [f"[{n}/5" for n in range(1, 6)]
+
+
+@pytest.mark.parametrize(("answers", "written"), [("p\nperhaps\ny\n", True), ("n\n", False), ("", False)])
+def test_the_folder_report_does_what_the_person_answers(
+    folder: Path, tmp_path: Path, answers: str, written: bool
+) -> None:
+    result = run("folder_report.py", folder, cwd=tmp_path, answers=answers)
+
+    assert result.returncode == 0, result.stderr
+    assert (tmp_path / "folder-report.md").exists() is written
+
+
+def test_the_folder_report_keeps_to_the_patterns(folder: Path, tmp_path: Path) -> None:
+    result = run("folder_report.py", folder, "--yes", "--glob", "*.md", "deep/*.py", cwd=tmp_path)
+
+    assert result.returncode == 0, result.stderr
+    assert "2 files, " in result.stdout
+
+
+def test_the_folder_report_of_an_empty_folder_says_so(tmp_path: Path) -> None:
+    (tmp_path / "none").mkdir()
+
+    result = run("folder_report.py", tmp_path / "none", "--yes", cwd=tmp_path)
+
+    assert result.returncode == 0, result.stderr
+    assert "0 files, 0 lines, 0 words." in result.stdout
+
+
+def test_the_folder_report_of_no_folder_is_a_usage_error(tmp_path: Path) -> None:
+    result = run("folder_report.py", tmp_path / "missing", cwd=tmp_path)
+
+    assert result.returncode == 2
+    assert "is not a folder" in result.stderr
+    assert "Traceback" not in result.stderr
+
+
+def test_the_folder_report_fails_plainly_where_it_cannot_write(folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "taken").write_text("a file, not a folder")
+
+    result = run("folder_report.py", folder, "--yes", "--output", tmp_path / "taken" / "report.md", cwd=tmp_path)
+
+    assert result.returncode == 1
+    assert "cannot write" in result.stderr
+    assert "Traceback" not in result.stderr
+
+
+@pytest.mark.skipif(os.name == "nt", reason="sends SIGINT to a child process")
+def test_the_folder_report_ends_at_ctrl_c_and_writes_nothing(folder: Path, tmp_path: Path) -> None:
+    with subprocess.Popen(
+        command("folder_report.py", folder),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=tmp_path,
+        env=environment(),
+    ) as process:
+        assert process.stderr is not None
+        seen = ""
+        try:
+            while "[p]review" not in seen:
+                line = process.stderr.readline()
+                assert line, seen
+                seen += line
+            process.send_signal(signal.SIGINT)
+            _, rest = process.communicate(timeout=30)
+        finally:
+            process.kill()
+
+    assert process.returncode == 130
+    assert "no report was written" in rest
+    assert "Traceback" not in rest
+    assert not (tmp_path / "folder-report.md").exists()
