@@ -59,10 +59,13 @@ def add_messages(
     if format not in (None, _OPENAI):
         raise ValueError(f"Unrecognized format={format!r}. Expected {_OPENAI!r} or None.")
     if left is None and right is None:
-        return partial(add_messages, format=format)
+        reducer: Callable[[Any, Any], Any] = partial(add_messages, format=format)
+        return reducer
     if left is None or right is None:
         given, missing = ("right", "left") if left is None else ("left", "right")
-        raise ValueError(f"Must specify non-null arguments for both 'left' and 'right'. Only {given} was given; {missing} is None.")
+        raise ValueError(
+            f"Must specify non-null arguments for both 'left' and 'right'. Only {given} was given; {missing} is None."
+        )
     merged = _merge(*_same_kind(_listed(left), _listed(right)))
     return merged if format is None else _openai_format(merged)
 
@@ -183,7 +186,7 @@ def _id(message: Message) -> Any:
 def _is_removal(message: Message) -> bool:
     if isinstance(message, Mapping):
         return message.get("role", message.get("type")) == "remove"
-    return getattr(message, "type", None) == "remove"
+    return bool(getattr(message, "type", None) == "remove")
 
 
 def _openai_format(messages: list[Message]) -> list[Message]:
