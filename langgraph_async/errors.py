@@ -339,6 +339,11 @@ class SerializationError(LangGraphError, TypeError):
         self.path = tuple(path)
 
 
+def is_invalid_resume(exc: BaseException) -> bool:
+    """Tell whether `exc` says that an answer did not fit the schema its question asked for."""
+    return bool(getattr(exc, "__langgraph_invalid_resume__", False))
+
+
 def siblings(exc: BaseException) -> tuple[BaseException, ...]:
     """Return the failures of other tasks of the same superstep that `exc` was raised for.
 
@@ -386,6 +391,9 @@ class NodeInterrupt(GraphInterrupt):
 
 class ParentCommand(GraphBubbleUp):
     """A command for an enclosing graph. ``args[0]`` is the `Command`."""
+
+    left_graph: bool = False
+    """Whether the signal has left the graph in which it was raised, and so reached the parent."""
 
     def __init__(self, command: Command[Any]) -> None:
         super().__init__(command)

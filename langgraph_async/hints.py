@@ -78,7 +78,7 @@ class Field:
 def schema_kind(schema: Any) -> SchemaKind:
     """Tell what kind of schema this is; parametrised, as in ``State[int]``, it is of the kind of ``State``."""
     cls: Any = get_origin(schema) or schema
-    return _class_kind(cls) if inspect.isclass(cls) else "root"
+    return _class_kind(cast("Any", cls)) if inspect.isclass(cls) else "root"
 
 
 @lru_cache(maxsize=1024)
@@ -171,14 +171,16 @@ def _msgspec_fields(cls: Any, hints: dict[str, Any]) -> Iterator[Field]:
 
 
 def _attrs_fields(cls: Any, hints: dict[str, Any]) -> Iterator[Field]:
-    from attrs import NOTHING, Factory
+    from attrs import NOTHING
 
     for field in cls.__attrs_attrs__:
-        default, factory = cast("Any", field.default), None
-        if isinstance(default, Factory):  # type: ignore[arg-type]
-            default, factory = NOTHING, None if default.takes_self else default.factory
+        default, factory = field.default, None
+        if hasattr(default, "takes_self"):  # an attrs.Factory, which as a type is only a function
+            factory = None if default.takes_self else default.factory
+        if default is NOTHING or hasattr(default, "takes_self"):
+            default = MISSING
         hint = unqualified(hints.get(field.name, Any))[0]
-        yield Field(field.name, hint, field.default is NOTHING, MISSING if default is NOTHING else default, factory)
+        yield Field(field.name, hint, field.default is NOTHING, default, factory)
 
 
 def _namedtuple_fields(cls: Any, hints: dict[str, Any]) -> Iterator[Field]:

@@ -169,6 +169,7 @@ class StepState:
         stored: Whether the checkpoint is stored, or will be.
         old_names: Node to the name under which the checkpoint knows it, where it was renamed since.
         remaining_steps: Supersteps that this run may still take, the one being planned or run included.
+        dirty: Channels that got a new version since the last checkpoint.
         tasks: Tasks of the superstep, in the order of the plan.
     """
 
@@ -189,6 +190,7 @@ class StepState:
     stored: bool
     old_names: dict[str, str] = field(default_factory=dict)
     remaining_steps: int = 0
+    dirty: set[str] = field(default_factory=set)
     tasks: list[Task] = field(default_factory=list)
 
 

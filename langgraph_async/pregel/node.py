@@ -111,6 +111,8 @@ class Schemas:
         state_keys: All keys that a node may write.
         output_mapper, state_mapper: Turn a dict of values into an instance of the schema, or None.
         result_validators: For reduced keys of a validating schema: checks the value after the step.
+        command: Turns a `Command` that is given as the input of a run into writes, or None for a graph without
+            a schema, where keys are channels.
     """
 
     state: Any = None
@@ -121,3 +123,4 @@ class Schemas:
     output_mapper: Callable[[dict[str, Any]], Any] | None = None
     state_mapper: Callable[[dict[str, Any]], Any] | None = None
     result_validators: Mapping[str, Callable[[Any], Any]] = field(default_factory=dict)
+    command: Callable[[Any], Sequence[Write]] | None = None

@@ -1,0 +1,79 @@
+"""Runs blocking functions in worker threads, and never leaves one behind."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import anyio.to_thread
+
+T = TypeVar("T")
+
+
+async def run_in_thread(func: Callable[..., T], *args: Any) -> T:
+    """Call a blocking function in a worker thread, in a copy of the current context.
+
+    A thread cannot be interrupted: when the caller is cancelled, this waits for the function to end, drops its
+    result and passes the cancellation on.
+    """
+    context = contextvars.copy_context()
+    call = asyncio.get_running_loop().create_task(anyio.to_thread.run_sync(context.run, _boxed, func, args))
+    interrupted = await wait_settled(call)
+    outcome = call.result()
+    if interrupted is not None:
+        raise interrupted
+    return outcome.unbox()
+
+
+class _Outcome:
+    """A result or an exception; StopIteration cannot be passed through a future."""
+
+    __slots__ = ("error", "value")
+
+    def __init__(self, value: Any, error: BaseException | None) -> None:
+        self.value = value
+        self.error = error
+
+    def unbox(self) -> Any:
+        if self.error is not None:
+            try:
+                raise self.error
+            finally:
+                self.error = None
+        return self.value
+
+
+def _boxed(func: Callable[..., Any], args: tuple[Any, ...]) -> _Outcome:
+    try:
+        return _Outcome(func(*args), None)
+    except BaseException as exc:
+        return _Outcome(None, exc)
+
+
+async def wait_settled(
+    future: asyncio.Future[Any], on_cancel: Callable[[], None] | None = None
+) -> asyncio.CancelledError | None:
+    """Wait until `future` is done, however often the waiter is cancelled meanwhile.
+
+    Args:
+        future: Not cancelled by a cancellation of the waiter.
+        on_cancel: Called for each cancellation that arrives.
+
+    Returns:
+        The last cancellation that arrived, to be raised by the caller when it is done; None without one.
+    """
+    interrupted: asyncio.CancelledError | None = None
+    while not future.done():
+        try:
+            if interrupted is None:
+                await asyncio.wait([future])
+            else:
+                with anyio.CancelScope(shield=True):
+                    await asyncio.wait([future])
+        except asyncio.CancelledError as exc:
+            interrupted = exc
+            if on_cancel is not None:
+                on_cancel()
+    return interrupted

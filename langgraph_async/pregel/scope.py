@@ -1,0 +1,242 @@
+"""What a running task offers to the code inside it: answers, config, runtime, and a place for nested graphs.
+
+One `TaskScope` stands behind the ambient context variable while one attempt of one task runs.
+"""
+
+from __future__ import annotations
+
+import threading
+import warnings
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from langgraph_async.config import RunnableConfig, merge_configs
+from langgraph_async.constants import CONF, MISSING, RESUME
+from langgraph_async.errors import GraphInterrupt
+from langgraph_async.ids import interrupt_id
+from langgraph_async.pregel.answer import check_answer, schema_of
+from langgraph_async.pregel.model import RunScope, StepState
+from langgraph_async.pregel.task import HOLE, Task
+from langgraph_async.runtime import NO_WRITER, ExecutionInfo, Runtime
+from langgraph_async.types import Interrupt
+
+if TYPE_CHECKING:
+    from langgraph_async.stream.bus import ChunkWriter
+
+_LOCK = threading.Lock()
+
+
+class TaskScope:
+    """One attempt of one task, as seen from inside it.
+
+    Attributes:
+        run: The run it belongs to.
+        task: The task.
+        state: The state it started from; read only.
+        paused: It has asked, or a graph inside it has stopped at a breakpoint: whatever its code makes of the
+            signal, the task is paused.
+        pauses: Questions it has asked in this attempt that have no answer, in the order of the calls.
+        used: How many answers this attempt has used or skipped.
+        closed: The attempt is over; whatever still calls in is refused.
+        graph_calls: How many graphs it has called.
+        holds_slot: It counts against the run's `max_concurrency` right now.
+        body: The node's own writes, once its action has returned.
+        invalid: The question whose answer did not fit its schema, or None.
+        node_error: For an error handler: what the failed node raised.
+        stepwise: Takes the writes of one yield of a generator, to be shown at once.
+    """
+
+    __slots__ = (
+        "_asked",
+        "_config",
+        "_runtime",
+        "_writer",
+        "body",
+        "closed",
+        "graph_calls",
+        "holds_slot",
+        "invalid",
+        "node_error",
+        "paused",
+        "pauses",
+        "run",
+        "state",
+        "stepwise",
+        "task",
+        "used",
+    )
+
+    def __init__(self, run: RunScope, task: Task, state: StepState) -> None:
+        self.run = run
+        self.task = task
+        self.state = state
+        self.pauses: list[Interrupt] = []
+        self.paused = False
+        self.used = 0
+        self.closed = False
+        self.graph_calls = 0
+        self.holds_slot = False
+        self.invalid: Interrupt | None = None
+        self.node_error: Any = None
+        self.body: list[tuple[str, Any]] | None = None
+        self.stepwise: Callable[[list[tuple[str, Any]]], None] | None = None
+        self._asked = 0
+        self._config: RunnableConfig | None = None
+        self._runtime: Runtime[Any] | None = None
+        self._writer: ChunkWriter | None = None
+
+    # -- questions --------------------------------------------------------------------------------------------
+
+    def interrupt(self, value: Any, response_schema: Any = None) -> Any:
+        """Return the next answer, or note the question and raise `GraphInterrupt`."""
+        if self.closed:
+            raise RuntimeError(
+                f"interrupt() was called by code that outlived node {self.task.name!r}: the node had already "
+                "returned, so nobody would see the question. Await everything the node starts before it returns."
+            )
+        with _LOCK:
+            slot = self._asked
+            self._asked += 1
+        answer = self._answer(slot)
+        schema, adapter = schema_of(response_schema)
+        if answer is not MISSING:
+            try:
+                return check_answer(adapter, answer)
+            except ValueError:
+                self.invalid = Interrupt(value, self._question_id(slot), response_schema=schema)
+                self.task.answers[slot] = HOLE
+                raise
+        question = Interrupt(value, self._question_id(slot), response_schema=schema)
+        self.pauses.append(question)
+        self.paused = True
+        raise GraphInterrupt([question])
+
+    def _answer(self, slot: int) -> Any:
+        answers = self.task.answers
+        if slot < len(answers) and answers[slot] is not HOLE:
+            self.used = max(self.used, slot + 1)
+            return answers[slot]
+        answer = self.run.answers.take(self._question_id(slot))
+        if answer is MISSING:
+            return MISSING
+        while len(answers) <= slot:
+            answers.append(HOLE)
+        answers[slot] = answer
+        self.used = max(self.used, slot + 1)
+        return answer
+
+    def _question_id(self, slot: int) -> str:
+        own = interrupt_id(self.task.ns, slot)
+        if any(known.id == own for known in self.task.asked):
+            return own
+        return self._carried_id(slot) or own
+
+    def _carried_id(self, slot: int) -> str | None:
+        """Return the id under which an older checkpoint of this node already asked the question."""
+        taken = self.run.answers.taken
+        carried = [q for q in self.task.carried if q.id not in taken]
+        answers = self.task.answers
+        place = sum(1 for i in range(slot) if i >= len(answers) or answers[i] is HOLE)
+        if place < len(carried):
+            return carried[place].id
+        return self._carried_by_parent() if not place else None
+
+    def _carried_by_parent(self) -> str | None:
+        scope = self.run.parent
+        while scope is not None:
+            for question in scope.task.carried:
+                if question.id not in self.run.answers.taken:
+                    return question.id
+            scope = scope.run.parent
+        return None
+
+    @property
+    def rows(self) -> list[tuple[str, Any]]:
+        """The answers used so far, as they are stored with whatever the attempt comes to."""
+        answers = self.task.answers
+        if not answers:
+            return []
+        stored = [Interrupt(None) if a is HOLE else a for a in answers]
+        return [(RESUME, stored)]
+
+    # -- config and runtime -----------------------------------------------------------------------------------
+
+    @property
+    def config(self) -> RunnableConfig:
+        """The task's config: the run's, with the task's coordinates and the node's tags and metadata."""
+        if self._config is None:
+            task, run = self.task, self.run
+            given = run.config.given
+            base: dict[str, Any] = {k: v for k, v in given.items() if k not in ("run_name", "run_id")}
+            metadata = {
+                "langgraph_step": task.step,
+                "langgraph_node": task.name,
+                "langgraph_triggers": task.triggers,
+                "langgraph_path": task.path,
+                "langgraph_checkpoint_ns": task.ns,
+                **task.node.metadata,
+            }
+            configurable = {
+                "checkpoint_ns": task.ns,
+                "checkpoint_id": None,
+                "checkpoint_map": {**run.checkpoint_map, run.ns: task.checkpoint_id},
+            }
+            merged = merge_configs(base, {"tags": list(task.node.tags), "metadata": metadata})
+            merged[CONF] = {**(merged.get(CONF) or {}), **configurable}
+            merged.setdefault("tags", [])
+            merged.setdefault("callbacks", None)
+            self._config = merged
+        return self._config
+
+    @property
+    def runtime(self) -> Runtime[Any]:
+        """The run's runtime, with the task's writer and execution info."""
+        if self._runtime is None:
+            run, task = self.run, self.task
+            run_id = run.config.given.get("run_id")
+            self._runtime = run.runtime.override(
+                stream_writer=self.writer,
+                execution_info=ExecutionInfo(
+                    checkpoint_id=task.checkpoint_id,
+                    checkpoint_ns=task.ns,
+                    task_id=task.id,
+                    thread_id=run.config.thread_id,
+                    run_id=None if run_id is None else str(run_id),
+                ),
+            )
+        return self._runtime
+
+    @property
+    def writer(self) -> Any:
+        """The writer for custom chunks; one that drops them when nobody listens."""
+        if self._writer is None:
+            if not self.run.sinks.custom:
+                return NO_WRITER
+            self._writer = self.run.sinks.chunk_writer(self)
+            if self.closed:
+                self._writer.close()
+        return self._writer
+
+    def call(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], options: Any) -> Any:  # noqa: ARG002
+        """Refuse: the functional API is not part of this run."""
+        raise RuntimeError(f"Task {function!r} cannot be called here.")
+
+    def close(self) -> None:
+        """End the attempt: code that outlives it can neither ask nor write."""
+        self.closed = True
+        if self._writer is not None:
+            self._writer.close()
+
+    # -- for graphs called inside -----------------------------------------------------------------------------
+
+    def pause(self, questions: tuple[Interrupt, ...]) -> None:
+        """Note that a graph called inside has paused, so that the task pauses whatever its code does."""
+        if self.closed:
+            warnings.warn(
+                f"A graph called inside node {self.task.name!r} paused after the node had ended; nobody can answer it.",
+                RuntimeWarning,
+                stacklevel=2,
+            )
+        self.paused = True
+        known = {p.id for p in self.pauses}
+        self.pauses.extend(q for q in questions if q.id not in known)

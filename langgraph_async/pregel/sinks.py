@@ -1,0 +1,79 @@
+"""Who listens to a run, and for what.
+
+A run has a sink of its own when it is streamed, and those of the graphs around it that asked for subgraphs. What
+nobody wants is never built.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from langgraph_async.stream.bus import Bus, ChunkWriter
+from langgraph_async.stream.parts import Wanted
+
+if TYPE_CHECKING:
+    from langgraph_async.pregel.scope import TaskScope
+
+Item = tuple[tuple[str, ...], str, Any]
+"""Namespace levels, mode, payload."""
+
+
+@dataclass(slots=True)
+class Sink:
+    """One listener.
+
+    Attributes:
+        put: Takes an item; never blocks.
+        bus: What a writer drains, or None for a listener that takes everything at once.
+        wanted: The modes.
+        subgraphs: Whether graphs inside the one that is streamed are listened to as well.
+        shown: Ids of the questions that were already shown, so that one that passes through several graphs is
+            shown once, where it was asked.
+    """
+
+    put: Callable[[Item], None]
+    bus: Bus | None
+    wanted: Wanted
+    subgraphs: bool
+    shown: set[str] = field(default_factory=set)
+
+
+class Sinks:
+    """The listeners of one run of one graph.
+
+    Attributes:
+        all: The sinks.
+        keys: The channels that `values` and `updates` show, in order; a single name means the bare value.
+        key_set: The same as a set.
+        values, updates, custom, tasks, checkpoints: Whether anybody wants these.
+    """
+
+    __slots__ = ("all", "checkpoints", "custom", "key_set", "keys", "tasks", "updates", "values")
+
+    def __init__(self, sinks: tuple[Sink, ...], keys: str | tuple[str, ...]) -> None:
+        self.all = sinks
+        self.keys = keys
+        self.key_set = frozenset((keys,) if isinstance(keys, str) else keys)
+        self.values = any(s.wanted.values for s in sinks)
+        self.updates = any(s.wanted.updates for s in sinks)
+        self.custom = any(s.wanted.custom for s in sinks)
+        self.tasks = any(s.wanted.tasks or s.wanted.debug for s in sinks)
+        self.checkpoints = any(s.wanted.checkpoints or s.wanted.debug for s in sinks)
+
+    def for_nested(self) -> tuple[Sink, ...]:
+        """Return the sinks that listen to graphs inside this one too."""
+        return tuple(s for s in self.all if s.subgraphs)
+
+    def chunk_writer(self, scope: TaskScope) -> ChunkWriter:
+        """Return a writer of custom chunks for one attempt of a task."""
+        levels = scope.run.ns_levels
+        listening = [s for s in self.all if s.wanted.custom]
+        buses = [s.bus for s in listening if s.bus is not None]
+
+        def emit(chunk: Any) -> None:
+            for sink in listening:
+                sink.put((levels, "custom", chunk))
+
+        return ChunkWriter(emit, buses[0] if buses else None, node=scope.task.name)

@@ -1,0 +1,155 @@
+"""Pending writes to channels, all at once.
+
+In: the tasks of a superstep with their writes. Out: the changed `StepState`. It may not await or do I/O; the only
+user code it calls is reducers and, for validating schemas, the check of a reduced value. When one of them raises,
+the state is half changed and must be thrown away: what is stored is not touched.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from langgraph_async.constants import ERROR, ERROR_SOURCE_NODE, INTERRUPT, NO_WRITES, PUSH, RESUME, RETURN
+from langgraph_async.errors import InvalidUpdateError, ReducerError
+from langgraph_async.pregel.model import GraphSpec, StepState
+from langgraph_async.pregel.node import Write
+from langgraph_async.pregel.step_values import refresh_value
+from langgraph_async.pregel.task import Task
+
+_NOT_CHANNELS = frozenset({NO_WRITES, PUSH, RESUME, INTERRUPT, RETURN, ERROR, ERROR_SOURCE_NODE})
+
+
+def apply_tasks(
+    spec: GraphSpec,
+    state: StepState,
+    tasks: list[Task],
+    next_version: Callable[[Any], Any],
+    *,
+    loose: Iterable[Write] = (),
+) -> set[str]:
+    """Apply the writes of a superstep's tasks and return the channels that changed and have a value.
+
+    Nodes are applied by name, then sends in the order of the sends, whatever the order in which they finished;
+    last come the `loose` writes, which belong to no task (an input). Without any task nothing is consumed,
+    cleared or finished.
+
+    Raises:
+        ReducerError: A reducer raised, or its result does not fit the schema.
+        InvalidUpdateError: The writes of several tasks cannot be taken together.
+    """
+    if len(tasks) > 1:
+        tasks = sorted(tasks, key=_order)
+    versions, seen = state.versions, state.seen
+    for task in tasks:
+        mark = seen.get(task.name)
+        if mark is None:
+            mark = seen[task.name] = {}
+        for trigger in task.triggers:
+            if trigger in versions:
+                mark[trigger] = versions[trigger]
+    version = next_version(state.newest)
+    changed = _Changes(spec, state, version)
+    if spec.consuming:
+        for trigger in {t for task in tasks for t in task.triggers if t in spec.consuming}:
+            if state.channels[trigger].consume():
+                changed.note(trigger, updated=False)
+    grouped = group_writes(tasks)
+    for key, value in loose:
+        if key not in _NOT_CHANNELS:
+            grouped.setdefault(key, []).append(value)
+    for key, values in grouped.items():
+        changed.write(key, values, tasks)
+    if tasks:
+        _close_step(spec, state, changed, grouped)
+    state.updated = changed.updated
+    return changed.updated
+
+
+def _close_step(spec: GraphSpec, state: StepState, changed: _Changes, grouped: dict[str, list[Any]]) -> None:
+    for key in state.holding - changed.updated:
+        if key not in grouped and state.channels[key].update(()):
+            changed.note(key)
+    if spec.finishing and not any(key in spec.triggers for key in changed.updated):
+        for key in spec.finishing:
+            channel = state.channels.get(key)
+            if channel is not None and channel.finish():
+                changed.note(key)
+
+
+def group_writes(tasks: Iterable[Task]) -> dict[str, list[Any]]:
+    """Return the values written to each channel, in the order of the tasks."""
+    grouped: dict[str, list[Any]] = {}
+    for task in tasks:
+        for key, value in task.writes:
+            if key in _NOT_CHANNELS:
+                continue
+            if key in grouped:
+                grouped[key].append(value)
+            else:
+                grouped[key] = [value]
+    return grouped
+
+
+def _order(task: Task) -> tuple[int, str, int]:
+    return task.order
+
+
+class _Changes:
+    """Collects what a superstep changes, and keeps the state's look-up tables true to the channels."""
+
+    __slots__ = ("_spec", "_state", "_version", "updated")
+
+    def __init__(self, spec: GraphSpec, state: StepState, version: Any) -> None:
+        self._spec = spec
+        self._state = state
+        self._version = version
+        self.updated: set[str] = set()
+
+    def write(self, key: str, values: Sequence[Any], tasks: Sequence[Task]) -> None:
+        """Give a channel the values written to it."""
+        if key not in self._spec.channels:
+            raise InvalidUpdateError(f"Graph {self._spec.name!r} has no channel {key!r} to write to.")
+        channel = self._state.channels[key]
+        try:
+            if channel.update(values):
+                self.note(key)
+                self._check(key)
+        except InvalidUpdateError as exc:
+            raise self._explained(exc, key, tasks) from exc.__cause__
+        except Exception as exc:
+            raise self._explained(ReducerError(f"The reducer of key {key!r} raised {exc!r}."), key, tasks) from exc
+
+    def _check(self, key: str) -> None:
+        schemas = self._spec.schemas
+        if schemas is None or key not in schemas.result_validators or key not in self._state.values:
+            return
+        try:
+            schemas.result_validators[key](self._state.values[key])
+        except Exception as exc:
+            raise ReducerError(f"The value of key {key!r} does not fit the state schema: {exc}") from exc
+
+    def _explained(self, exc: InvalidUpdateError, key: str, tasks: Sequence[Task]) -> InvalidUpdateError:
+        writers = tuple(dict.fromkeys(t.name for t in tasks if any(k == key for k, _ in t.writes)))
+        if isinstance(exc, ReducerError):
+            exc.key, exc.nodes = key, writers
+        named = ", ".join(map(repr, writers)) or "the input"
+        exc.args = (f"{exc}\nIn graph {self._spec.name!r}, key {key!r}, written by {named}.",)
+        return exc
+
+    def note(self, key: str, *, updated: bool = True) -> None:
+        """Give a channel its new version, and refresh what is known about its value."""
+        state = self._state
+        state.versions[key] = state.newest = self._version
+        state.dirty.add(key)
+        channel = state.channels[key]
+        available = channel.is_available()
+        if available and updated:
+            self.updated.add(key)
+        if key in self._spec.reactive:
+            if available:
+                state.holding.add(key)
+            else:
+                state.holding.discard(key)
+        if key in self._spec.value_keys:
+            refresh_value(state, key, available=available)

@@ -1,0 +1,169 @@
+"""One attempt of one task: the node, then its writes, then its routers.
+
+In: a `TaskScope`. Out: the writes, or whatever the user's code raised. The only file that awaits user code.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import AsyncIterator, Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+from langgraph_async.aio.threads import run_in_thread
+from langgraph_async.errors import EmptyChannelError, ParentCommand
+from langgraph_async.pregel.call import Action
+from langgraph_async.pregel.namespace import without_ids
+from langgraph_async.pregel.node import Router, Write
+from langgraph_async.pregel.scope import TaskScope
+from langgraph_async.pregel.view import fresh_view
+from langgraph_async.types import Command
+
+_PLAIN = (dict, list, tuple, str, int, float, Command, type(None))
+_EXHAUSTED = object()
+
+
+async def run_attempt(scope: TaskScope) -> list[Write]:
+    """Run the scope's task once and return what it writes.
+
+    `scope.body` holds the node's own writes as soon as they are known: when a router raises, they are kept and
+    only the routing is left to do.
+    """
+    task = scope.task
+    node = task.node
+    if task.routing_only:
+        writes = list(task.writes)
+    elif node.action is None:
+        writes = list(node.write(task.input))
+    else:
+        action = node.action
+        try:
+            if action.kind == "async" and not action.inject:
+                output = await action.func(task.input)
+            elif action.kind in ("async_gen", "gen"):
+                output = await _collect(action, scope)
+            else:
+                output = await _call(action, task.input, scope)
+        except ParentCommand as signal:
+            output = _taken_over(signal, scope)
+        if type(output) is not dict:
+            output = await _resolved(output, scope)
+        writes = output.writes if isinstance(output, _Written) else list(node.write(output))
+    scope.body = writes
+    if not node.edges and not node.routers:
+        return writes
+    routed = [*writes, *node.edges]
+    for router in node.routers:
+        routed.extend(await _route(router, scope, writes))
+    return routed
+
+
+class _Written:
+    """The writes of a generator, which were turned into writes yield by yield."""
+
+    __slots__ = ("writes",)
+
+    def __init__(self, writes: list[Write]) -> None:
+        self.writes = writes
+
+
+async def _route(router: Router, scope: TaskScope, writes: Sequence[Write]) -> Sequence[Write]:
+    try:
+        view = fresh_view(scope.run.spec, scope.state, router.channels, writes)
+    except EmptyChannelError:
+        view = None
+    if router.mapper is not None:
+        view = router.mapper(view)
+    action = router.action
+    if action.kind == "thread":
+        # A routing function decides by the state and returns: it is not worth a thread.
+        result = action.func(view, **arguments(action, scope))
+        if inspect.isawaitable(result):
+            result = await result
+    else:
+        result = await _call(action, view, scope)
+    return router.resolve(result)
+
+
+async def _call(action: Action, value: Any, scope: TaskScope) -> Any:
+    kind = action.kind
+    if kind == "runnable":
+        if getattr(action.original, "is_pregel", False):
+            return await action.func(value)
+        return await action.func(value, scope.config)
+    given = arguments(action, scope)
+    if kind == "async":
+        return await action.func(value, **given)
+    if kind == "inline":
+        result = action.func(value, **given)
+    else:
+        result = await run_in_thread(functools.partial(action.func, value, **given))
+    if inspect.isawaitable(result):
+        result = await result
+    return result
+
+
+async def _resolved(output: Any, scope: TaskScope) -> Any:
+    """Return `output`, or, when a node returned something to invoke, the result of invoking it."""
+    if isinstance(output, (_Written, *_PLAIN)):
+        return output
+    if not callable(getattr(output, "ainvoke", None)) or isinstance(output, type):
+        return output
+    if getattr(output, "is_pregel", False):
+        return await output.ainvoke(scope.task.input)
+    return await output.ainvoke(scope.task.input, scope.config)
+
+
+async def _collect(action: Action, scope: TaskScope) -> _Written:
+    """Take every value that a generator yields as an update of its own."""
+    writes: list[Write] = []
+    iterator = action.func(scope.task.input, **arguments(action, scope))
+    items = iterator if action.kind == "async_gen" else _in_threads(iterator)
+    try:
+        async for item in items:
+            if item is None:
+                continue
+            written = list(scope.task.node.write(item))
+            writes.extend(written)
+            if scope.stepwise is not None:
+                scope.stepwise(written)
+    finally:
+        await items.aclose()  # type: ignore[attr-defined]
+    return _Written(writes)
+
+
+async def _in_threads(iterator: Iterator[Any]) -> AsyncIterator[Any]:
+    try:
+        while (item := await run_in_thread(next, iterator, _EXHAUSTED)) is not _EXHAUSTED:
+            yield item
+    finally:
+        close = getattr(iterator, "close", None)
+        if close is not None:
+            await run_in_thread(close)
+
+
+def arguments(action: Action, scope: TaskScope) -> dict[str, Any]:
+    """Return what is injected into a call of `action`."""
+    given: dict[str, Any] = {}
+    for name in action.inject:
+        if name == "config":
+            given[name] = scope.config
+        elif name == "writer":
+            given[name] = scope.writer
+        elif name == "runtime":
+            given[name] = scope.runtime
+        elif name == "error":
+            given[name] = scope.node_error
+        else:
+            given[name] = getattr(scope.run.runtime, name)
+    return given
+
+
+def _taken_over(signal: ParentCommand, scope: TaskScope) -> Command[Any]:
+    """Return the command of a graph called inside, as if the node had returned it for its own graph."""
+    command, task = signal.command, scope.task
+    names = (task.name, task.ns, without_ids(task.ns))
+    if (command.graph == Command.PARENT and signal.left_graph) or command.graph in names:
+        return replace(command, graph=None)
+    raise signal

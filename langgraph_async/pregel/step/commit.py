@@ -1,0 +1,101 @@
+"""A task's outcome to pending writes, the moment the task is done.
+
+In: a finished attempt, and how it ended. Out: the task's writes, stored and told. Called once for each task, by
+whichever worker ran it; it never waits.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from langgraph_async.checkpoint.base import TaskWrites
+from langgraph_async.constants import CONTROL_WRITES, ERROR, INTERRUPT, NO_WRITES, PLACEHOLDER_ID, RESUME
+from langgraph_async.errors import GraphInterrupt
+from langgraph_async.ids import interrupt_id
+from langgraph_async.pregel.node import Write
+from langgraph_async.pregel.scope import TaskScope
+from langgraph_async.types import Interrupt, Send
+
+
+def success(scope: TaskScope, writes: list[Write]) -> TaskWrites:
+    """Record that a task has finished, and return what to store of it."""
+    task = scope.task
+    if not writes:
+        writes = [(NO_WRITES, None)]
+    task.writes = writes
+    task.finished = True
+    replaced = task.error is not None or task.routing_only
+    task.error = None
+    rows = scope.rows if scope.used else []
+    return TaskWrites(task.id, task.path_text, _storable(scope, [*rows, *writes]), replace=replaced)
+
+
+def paused(scope: TaskScope, raised: BaseException | None) -> tuple[tuple[Interrupt, ...], TaskWrites | None]:
+    """Record that a task waits for answers; return its questions, and what to store of it (None: nothing new)."""
+    task = scope.task
+    questions = tuple(scope.pauses)
+    if not questions and isinstance(raised, GraphInterrupt):
+        questions = tuple(_with_id(scope, q) for q in raised.interrupts)
+    open_before = tuple(q for q in task.asked if q.id not in scope.run.answers.taken)
+    known = {q.id for q in questions}
+    changed = tuple(task.asked) != questions or bool(scope.run.answers.taken) or task.error is not None
+    del open_before, known
+    task.asked = questions
+    rows: list[Write] = [(INTERRUPT, list(questions)), *(scope.rows if scope.used else [])]
+    if task.error is not None:
+        rows.append((ERROR, None))
+        task.error = None
+    return questions, TaskWrites(task.id, task.path_text, rows) if changed else None
+
+
+def failure(scope: TaskScope, error: BaseException) -> TaskWrites:
+    """Record what a task failed with, and return what to store of it.
+
+    The node's own writes are kept when only its routing failed. Answers that were used are kept, so that the
+    next attempt does not ask again.
+    """
+    task = scope.task
+    task.error = error
+    rows: list[Write] = [(ERROR, error)]
+    if scope.used and task.answers:
+        rows.extend(scope.rows)
+    left = tuple(q for q in task.asked if q.id not in scope.run.answers.taken)
+    if scope.invalid is not None:
+        left = (*(q for q in left if q.id != scope.invalid.id), scope.invalid, *scope.pauses)
+    if left != task.asked:
+        rows.append((INTERRUPT, list(left)))
+        task.asked = left
+    body = scope.body if not task.routing_only else None
+    kept = [write for write in body or () if write[0] not in CONTROL_WRITES]
+    return TaskWrites(task.id, task.path_text, _storable(scope, [*kept, *rows]), replace=bool(kept))
+
+
+def _with_id(scope: TaskScope, question: Interrupt) -> Interrupt:
+    if question.id != PLACEHOLDER_ID:
+        return question
+    slot = len(scope.task.answers)
+    return Interrupt(question.value, interrupt_id(scope.task.ns, slot), response_schema=question.response_schema)
+
+
+def _storable(scope: TaskScope, writes: list[Write]) -> list[Write]:
+    """Leave out what must never be stored: values of untracked channels, and keys of them inside sends."""
+    untracked = scope.run.spec.untracked
+    if not untracked:
+        return writes
+    kept: list[Write] = []
+    for channel, value in writes:
+        if channel in untracked:
+            continue
+        kept.append((channel, without_untracked(value, untracked)))
+    return kept or [(NO_WRITES, None)]
+
+
+def without_untracked(value: Any, untracked: frozenset[str]) -> Any:
+    """Return a send without the keys of untracked channels in its argument; anything else as it is."""
+    if isinstance(value, Send) and isinstance(value.arg, dict) and not untracked.isdisjoint(value.arg):
+        kept = {k: v for k, v in value.arg.items() if k not in untracked}
+        return Send(value.node, kept, timeout=value.timeout)
+    return value
+
+
+__all__ = ["RESUME", "failure", "paused", "success", "without_untracked"]

@@ -1,0 +1,256 @@
+"""When and in which order a run's checkpoints and task writes reach the saver.
+
+In: writes and checkpoints, in the order in which they came about. Out: saver calls, in that order, grouped into one
+call per superstep where the saver can. A failed save stops the run before anything later is saved. Only this file
+awaits a saver's writing methods.
+
+- ``sync``: everything is stored before the next superstep begins.
+- ``async``: a single writer stores behind the run; when it is a few supersteps behind, the run waits for it.
+- ``exit``: only what stands at the end is stored, at the end.
+"""
+
+from __future__ import annotations
+
+import inspect
+from asyncio import Future, get_running_loop
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import anyio
+
+from langgraph_async.aio.driving import finish_now
+from langgraph_async.aio.threads import wait_settled
+from langgraph_async.checkpoint.base import (
+    BaseCheckpointSaver,
+    ChannelVersions,
+    Checkpoint,
+    CheckpointMetadata,
+    StepCommit,
+    TaskWrites,
+)
+from langgraph_async.config import RunnableConfig
+from langgraph_async.constants import CONF, ERROR, MISSING, Missing
+from langgraph_async.types import Durability
+
+MAX_STEPS_BEHIND = 4
+"""Supersteps that durability "async" may be behind before the run waits."""
+
+
+class _Save:
+    """One saver call: task writes for a checkpoint and, possibly, the checkpoint that follows it."""
+
+    __slots__ = ("checkpoint", "metadata", "new_versions", "parent", "writes")
+
+    def __init__(self, parent: str | None) -> None:
+        self.parent = parent
+        self.writes: list[TaskWrites] = []
+        self.checkpoint: Checkpoint | None = None
+        self.metadata: CheckpointMetadata | None = None
+        self.new_versions: ChannelVersions = {}
+
+
+class Persister:
+    """Stores what one run of one graph comes to.
+
+    Attributes:
+        head: Checkpoint id that must be the newest of the namespace when something is stored.
+    """
+
+    def __init__(
+        self,
+        saver: BaseCheckpointSaver[Any],
+        durability: Durability,
+        config: RunnableConfig,
+        spawn: Callable[[Callable[[], Any]], None],
+    ) -> None:
+        self.head: str | None | Missing = MISSING
+        self._saver = saver
+        self._durability = durability
+        self._config = config
+        self._spawn = spawn
+        self._immediate = getattr(saver, "immediate", False) is True
+        self._grouped = getattr(saver, "can_commit", False) is True
+        self._queue: deque[_Save] = deque()
+        self._held: _Save | None = None
+        self._last: _Save | None = None
+        self._failure: BaseException | None = None
+        self._writing = False
+        self._waiters: list[Future[None]] = []
+        self._takes_path = self._grouped or _takes_path(saver)
+
+    @property
+    def needs_tasks(self) -> bool:
+        """Whether saving happens beside the run, in a task of the run's group."""
+        return not self._immediate
+
+    # -- taking things in: never waits ------------------------------------------------------------------------
+
+    def put_writes(self, checkpoint_id: str | None, writes: TaskWrites, *, hold: bool) -> None:
+        """Store a task's writes.
+
+        Args:
+            checkpoint_id: Checkpoint that the task started from.
+            writes: What it wrote.
+            hold: The superstep's checkpoint follows at once; store them together.
+        """
+        self._raise_failure()
+        if self._held is None or self._held.parent != checkpoint_id:
+            if self._durability != "exit":
+                self._release()
+            self._held = _Save(checkpoint_id)
+        self._held.writes.append(writes)
+        if not hold and self._durability != "exit":
+            self._release()
+
+    def put_checkpoint(
+        self,
+        parent: str | None,
+        checkpoint: Checkpoint,
+        metadata: CheckpointMetadata,
+        new_versions: ChannelVersions,
+    ) -> None:
+        """Store a checkpoint, together with the writes that were held for it."""
+        self._raise_failure()
+        if self._durability == "exit":
+            first = self._last
+            self._last = _Save(first.parent if first is not None else parent)
+            self._last.new_versions = {**first.new_versions, **new_versions} if first is not None else new_versions
+            self._last.checkpoint, self._last.metadata = checkpoint, metadata
+            self._held = None
+            return
+        if self._held is None or self._held.parent != parent:
+            self._release()
+            self._held = _Save(parent)
+        self._held.checkpoint = checkpoint
+        self._held.metadata = metadata
+        self._held.new_versions = new_versions
+        self._release()
+
+    def _release(self) -> None:
+        for save in (self._last, self._held):
+            if save is None:
+                continue
+            if self._immediate:
+                finish_now(self._store(save))
+                continue
+            self._queue.append(save)
+            if not self._writing:
+                self._writing = True
+                self._spawn(self._write)
+        self._last = self._held = None
+
+    # -- waiting ----------------------------------------------------------------------------------------------
+
+    async def boundary(self) -> None:
+        """Wait, between two supersteps, as long as the durability asks for.
+
+        Raises:
+            BaseException: What a save failed with.
+        """
+        if self._immediate or self._durability == "exit":
+            return
+        limit = 0 if self._durability == "sync" else MAX_STEPS_BEHIND
+        await self._wait(limit)
+        self._raise_failure()
+
+    async def flush(self) -> None:
+        """Store everything that was taken in, and wait until it is stored.
+
+        A cancellation is passed on once everything is stored.
+
+        Raises:
+            BaseException: What a save failed with.
+        """
+        if self._failure is None:
+            self._release()
+        await self._wait(0)
+        self._raise_failure()
+
+    async def _wait(self, limit: int) -> None:
+        interrupted = None
+        while len(self._queue) > limit or (limit == 0 and self._writing):
+            waiter: Future[None] = get_running_loop().create_future()
+            self._waiters.append(waiter)
+            interrupted = await wait_settled(waiter) or interrupted
+        if interrupted is not None:
+            raise interrupted
+
+    def _raise_failure(self) -> None:
+        if self._failure is not None:
+            raise self._failure
+
+    # -- the writer -------------------------------------------------------------------------------------------
+
+    async def _write(self) -> None:
+        try:
+            with anyio.CancelScope(shield=True):
+                while self._queue:
+                    await self._store(self._queue[0])
+                    self._queue.popleft()
+                    self._wake()
+        except BaseException as exc:
+            self._failure = exc
+            self._queue.clear()
+        finally:
+            self._writing = False
+            self._wake()
+
+    def _wake(self) -> None:
+        waiters, self._waiters = self._waiters, []
+        for waiter in waiters:
+            if not waiter.done():
+                waiter.set_result(None)
+
+    async def _store(self, save: _Save) -> None:
+        try:
+            if self._grouped:
+                await self._commit(save)
+            else:
+                await self._store_singly(save)
+        except BaseException as exc:
+            self._failure = exc
+            raise
+
+    def _at(self, checkpoint_id: str | None) -> RunnableConfig:
+        config: dict[str, Any] = {**self._config}
+        config[CONF] = {**config[CONF], "checkpoint_id": checkpoint_id}
+        if checkpoint_id is None:
+            del config[CONF]["checkpoint_id"]
+        return config  # type: ignore[return-value]
+
+    async def _commit(self, save: _Save) -> None:
+        commit = StepCommit(
+            writes=save.writes,
+            checkpoint=save.checkpoint,
+            metadata=save.metadata,
+            new_versions=save.new_versions,
+            expected_head=self.head,
+        )
+        await self._saver.acommit(self._at(save.parent), commit)
+        if save.checkpoint is not None and self.head is not MISSING:
+            self.head = save.checkpoint["id"]
+
+    async def _store_singly(self, save: _Save) -> None:
+        config = self._at(save.parent)
+        for task in save.writes:
+            writes = list(task.writes)
+            if task.replace and all(channel != ERROR for channel, _ in writes):
+                # The primitive methods cannot forget a stored error; this marks it as past.
+                await self._put_writes(config, [(ERROR, None)], task)
+            await self._put_writes(config, writes, task)
+        if save.checkpoint is not None and save.metadata is not None:
+            await self._saver.aput(config, save.checkpoint, save.metadata, save.new_versions)
+
+    async def _put_writes(self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task: TaskWrites) -> None:
+        if self._takes_path:
+            await self._saver.aput_writes(config, writes, task.task_id, task.path)
+        else:
+            await self._saver.aput_writes(config, writes, task.task_id)
+
+
+def _takes_path(saver: Any) -> bool:
+    try:
+        return "task_path" in inspect.signature(saver.aput_writes).parameters
+    except (TypeError, ValueError):
+        return True
