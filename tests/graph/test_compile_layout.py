@@ -136,7 +136,9 @@ def test_only_the_output_schema_is_put_out_and_all_keys_are_state():
     class Private(TypedDict):
         secret: str
 
-    compiled = StateGraph(State, output_schema=Output).add_node("a", node, input_schema=Private).add_edge(START, "a").compile()
+    compiled = (
+        StateGraph(State, output_schema=Output).add_node("a", node, input_schema=Private).add_edge(START, "a").compile()
+    )
 
     assert tuple(compiled.output_channels) == ("x",)
     assert tuple(compiled.stream_channels) == ("log", "x", "secret")

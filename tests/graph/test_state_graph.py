@@ -80,14 +80,22 @@ def test_a_fault_is_refused_where_it_is_drawn(draw, message):
     [
         (graph("a"), {}, "Graph must have an entrypoint"),
         (graph("weather").add_edge(START, "wether"), {}, "unknown node `wether`.*Did you mean 'weather'"),
-        (graph("weather").add_edge(START, "weather").add_edge("wether", END), {}, "starting at unknown node 'wether'.*'weather'"),
+        (
+            graph("weather").add_edge(START, "weather").add_edge("wether", END),
+            {},
+            "starting at unknown node 'wether'.*'weather'",
+        ),
         (
             graph("a", "b").add_edge(START, "a").add_conditional_edges("a", sync_node, {"yes": "c"}),
             {},
             "At 'a' node, 'sync_node' branch found unknown target 'c'",
         ),
         (graph().add_node("a", node, destinations=["nowhere"]).add_edge(START, "a"), {}, "unknown node `nowhere`"),
-        (graph("a").add_edge(START, "a"), {"interrupt_before": ["A"]}, "Interrupt node `A` not found.*Did you mean 'a'"),
+        (
+            graph("a").add_edge(START, "a"),
+            {"interrupt_before": ["A"]},
+            "Interrupt node `A` not found.*Did you mean 'a'",
+        ),
         (graph("a").add_edge(START, "a"), {"interrupt_after": ["c"]}, "Interrupt node `c` not found"),
         (graph("a").add_edge(START, "a"), {"interrupt_before": "a"}, "must be a list of node names or"),
         (graph("a").add_edge(START, "a"), {"renamed": {"old": "b"}}, "'b' is no node"),
@@ -182,7 +190,9 @@ def test_the_first_parameter_says_what_a_node_reads():
     assert set(builder.channels) == {"log", "x", "secret"}
 
 
-@pytest.mark.parametrize("hint", [Command[Literal["a", "b"]], Command[Literal["a", "b"]] | None, dict | Command[Literal["a", "b"]]])
+@pytest.mark.parametrize(
+    "hint", [Command[Literal["a", "b"]], Command[Literal["a", "b"]] | None, dict | Command[Literal["a", "b"]]]
+)
 def test_a_return_hint_declares_the_destinations_of_commands(hint):
     async def goes(state):
         return None

@@ -17,7 +17,9 @@ from langgraph_async.graph.writes import NodeWriter, Places
 from langgraph_async.managed import IsLastStep
 from langgraph_async.types import Command, Overwrite, Send
 
-KEYED = NodeWriter(Places(graph="g", keys=frozenset({"x", "log"}), managed=frozenset({"last"}), nodes=frozenset({"a", "b"})), "n")
+KEYED = NodeWriter(
+    Places(graph="g", keys=frozenset({"x", "log"}), managed=frozenset({"last"}), nodes=frozenset({"a", "b"})), "n"
+)
 ROOT = NodeWriter(Places(graph="g", keys=frozenset({"__root__"}), nodes=frozenset({"a", "b"})), "n")
 
 

@@ -156,9 +156,9 @@ def _ways_out(walk: _Walk, order: Iterable[str]) -> list[Edge]:
 def _with_inside(drawn: Graph, nodes: Mapping[str, PregelNode], xray: int | bool) -> Graph:
     deeper = xray - 1 if type(xray) is int else xray
     for name, node in nodes.items():
-        inner = next((graph for graph in node.subgraphs if hasattr(graph, "get_graph")), None)
-        if inner is not None:
-            drawn = _inlined(drawn, name, inner.get_graph(xray=deeper))
+        drawer = next((getattr(graph, "get_graph", None) for graph in node.subgraphs), None)
+        if drawer is not None:
+            drawn = _inlined(drawn, name, drawer(xray=deeper))
     return drawn
 
 
