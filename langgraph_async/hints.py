@@ -68,7 +68,7 @@ class Field:
     name: str
     hint: Any
     required: bool = True
-    default: Any = MISSING
+    default: Any = dataclasses.field(default_factory=lambda: MISSING)
     default_factory: Callable[[], Any] | None = None
 
 
@@ -379,15 +379,13 @@ def validator(schema: Any) -> dict[str, Callable[[Any], Any]]:
         return {}
     cls: Any = get_origin(schema) or schema
     cls.model_rebuild()
-    core, definitions = _model_fields_core(cls.__pydantic_core_schema__)
-    return {
-        name: _field_validator(name, field, core.get("schema_config"), definitions)
-        for name, field in core["fields"].items()
-    }
+    fields, config, definitions = _model_fields_core(cls.__pydantic_core_schema__)
+    return {name: _field_validator(name, field, config, definitions) for name, field in fields.items()}
 
 
-def _model_fields_core(core: Any) -> tuple[dict[str, Any], list[Any]]:
-    """Return pydantic's inner schema of a model's fields, out of the wrappers around it, and its definitions.
+def _model_fields_core(core: Any) -> tuple[dict[str, Any], Any, list[Any]]:
+    """Return pydantic's inner schemas of a model's fields, out of the wrappers around them, its config and its
+    definitions; no fields for a model that is a single value or makes its own schema.
 
     Source: ``pydantic_core.core_schema``, the functions ``definitions_schema``, ``model_schema`` and
     ``model_fields_schema``.
@@ -395,15 +393,17 @@ def _model_fields_core(core: Any) -> tuple[dict[str, Any], list[Any]]:
     definitions: list[Any] = []
     config = None
     while core["type"] != "model-fields":
-        if core["type"] == "definitions":
-            definitions = [*definitions, *core["definitions"]]
-        elif core["type"] == "definition-ref":
+        if core["type"] == "definition-ref":
             core = next(each for each in definitions if each.get("ref") == core["schema_ref"])
             continue
+        if core["type"] == "definitions":
+            definitions = [*definitions, *core["definitions"]]
         elif core["type"] == "model":
             config = core.get("config")
+        if core.get("root_model") or "schema" not in core:
+            return {}, config, definitions
         core = core["schema"]
-    return {"fields": core["fields"], "schema_config": config}, definitions
+    return core["fields"], config, definitions
 
 
 def _field_validator(name: str, field: dict[str, Any], config: Any, definitions: list[Any]) -> Callable[[Any], Any]:
