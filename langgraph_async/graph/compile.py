@@ -48,7 +48,13 @@ class CompiledStateGraph(Pregel):
             config: Not used; there for the signature's sake.
             xray: Draw the inside of subgraphs: of all levels, or of that many.
         """
-        return draw(self, xray=xray)
+        return draw(
+            self.builder,
+            self.nodes,
+            interrupt_before=self.interrupt_before_nodes,
+            interrupt_after=self.interrupt_after_nodes,
+            xray=xray,
+        )
 
     async def aget_graph(self, config: Any = None, *, xray: int | bool = False) -> Graph:
         """Return what `get_graph` returns."""
@@ -235,9 +241,7 @@ def _start_node(board: Blueprint, places: Places, wiring: _Wiring, views: _Views
     )
 
 
-def _node(
-    name: str, spec: NodeSpec, board: Blueprint, places: Places, wiring: _Wiring, views: _Views
-) -> PregelNode:
+def _node(name: str, spec: NodeSpec, board: Blueprint, places: Places, wiring: _Wiring, views: _Views) -> PregelNode:
     defaults = board.defaults
     timeout = spec.timeout or defaults.timeout
     if timeout is not None and not spec.action.is_async:

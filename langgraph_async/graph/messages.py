@@ -11,7 +11,7 @@ import sys
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Annotated, Any, Final, TypeAlias
+from typing import Annotated, Any, Final, TypeAlias, overload
 from uuid import uuid4
 
 from typing_extensions import TypedDict
@@ -37,6 +37,14 @@ def RemoveMessage(id: str) -> dict[str, Any]:  # noqa: N802 - stands for the cla
     return {"role": "remove", "content": "", "id": id}
 
 
+@overload
+def add_messages(left: Messages, right: Messages, *, format: str | None = None) -> list[Message]: ...
+
+
+@overload
+def add_messages(*, format: str | None = None) -> Callable[[Messages, Messages], list[Message]]: ...
+
+
 def add_messages(
     left: Messages | None = None, right: Messages | None = None, *, format: str | None = None
 ) -> list[Message] | Callable[[Any, Any], list[Message]]:
@@ -59,10 +67,16 @@ def add_messages(
     if format not in (None, _OPENAI):
         raise ValueError(f"Unrecognized format={format!r}. Expected {_OPENAI!r} or None.")
     if left is None and right is None:
-        return partial(add_messages, format=format)
+        return partial(_add_messages, format=format)
     if left is None or right is None:
         given, missing = ("right", "left") if left is None else ("left", "right")
-        raise ValueError(f"Must specify non-null arguments for both 'left' and 'right'. Only {given} was given; {missing} is None.")
+        raise ValueError(
+            f"Must specify non-null arguments for both 'left' and 'right'. Only {given} was given; {missing} is None."
+        )
+    return _add_messages(left, right, format=format)
+
+
+def _add_messages(left: Messages, right: Messages, *, format: str | None) -> list[Message]:
     merged = _merge(*_same_kind(_listed(left), _listed(right)))
     return merged if format is None else _openai_format(merged)
 
@@ -134,13 +148,11 @@ def _wants_objects(*sides: list[Message]) -> bool:
 
 
 def _to_object(item: Message) -> Message:
+    langchain = sys.modules.get(_LANGCHAIN)
     if _is_removal(item):
         return item
-    langchain = sys.modules.get(_LANGCHAIN)
-    if langchain is None:
-        if isinstance(item, (str, tuple, Mapping)):
-            return _to_dict(item)
-        return item
+    if langchain is None or not isinstance(item, (str, tuple, Mapping, langchain.BaseMessage)):
+        return _to_dict(item)
     (message,) = langchain.convert_to_messages([dict(item) if isinstance(item, Mapping) else item])
     if isinstance(message, langchain.BaseMessageChunk):
         message = langchain.message_chunk_to_message(message)
@@ -153,12 +165,12 @@ def _to_dict(item: Message) -> Message:
     if isinstance(item, tuple) and len(item) == 2:
         role, content = item
         return {"role": _ROLES.get(role, role), "content": content}
-    if not isinstance(item, Mapping) and not _is_removal(item):
-        raise ValueError(
-            f"Expected a message: a dict with role and content, a string, a (role, content) tuple or a message "
-            f"object; got {item!r}."
-        )
-    return item
+    if isinstance(item, Mapping) or _is_removal(item):
+        return item
+    raise ValueError(
+        "Expected a message: a dict with role and content, a string, a (role, content) tuple or a langchain-core "
+        f"message; got {item!r}."
+    )
 
 
 def _with_id(message: Message) -> Message:
@@ -166,9 +178,7 @@ def _with_id(message: Message) -> Message:
         return message
     if isinstance(message, Mapping):
         return {**message, "id": str(uuid4())}
-    if hasattr(message, "model_copy"):
-        return message.model_copy(update={"id": str(uuid4())})
-    raise ValueError(f"The message {message!r} has no id and cannot be given one.")
+    return message.model_copy(update={"id": str(uuid4())})
 
 
 def _as_it_is(message: Message) -> Message:
@@ -182,8 +192,8 @@ def _id(message: Message) -> Any:
 
 def _is_removal(message: Message) -> bool:
     if isinstance(message, Mapping):
-        return message.get("role", message.get("type")) == "remove"
-    return getattr(message, "type", None) == "remove"
+        return bool(message.get("role", message.get("type")) == "remove")
+    return bool(getattr(message, "type", None) == "remove")
 
 
 def _openai_format(messages: list[Message]) -> list[Message]:

@@ -6,9 +6,9 @@ import logging
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
-from typing import Any, Final, Generic, Literal
+from typing import Any, Final, Generic, Literal, Self
 
-from typing_extensions import Self, TypeVar
+from typing_extensions import TypeVar
 
 from langgraph_async.constants import DEFAULT_ERROR_HANDLER, END, ERROR_HANDLER_PREFIX, NS_END, NS_SEP, RESERVED, START
 from langgraph_async.errors import GraphBuildError
@@ -17,7 +17,7 @@ from langgraph_async.graph.branch import branch_of
 from langgraph_async.graph.compile import CompiledStateGraph, compile_graph
 from langgraph_async.graph.signature import command_destinations, first_parameter_schema
 from langgraph_async.graph.validate import check_drawing
-from langgraph_async.pregel.call import Action, action_name, prepare
+from langgraph_async.pregel.call import action_name, prepare
 from langgraph_async.pregel.suggest import did_you_mean
 from langgraph_async.types import All, CachePolicy, RetryPolicy, TimeoutPolicy, TracePolicy
 
@@ -29,7 +29,7 @@ OutputT = TypeVar("OutputT", default=Any)
 logger: Final = logging.getLogger("langgraph_async")
 
 
-class _NoAction(GraphBuildError, RuntimeError):
+class MissingActionError(GraphBuildError, RuntimeError):
     """A node has a name and nothing to do."""
 
 
@@ -70,7 +70,9 @@ class StateGraph(Blueprint, Generic[StateT, ContextT, InputT, OutputT]):
         Raises:
             SchemaError: A schema declares something that cannot work.
         """
-        old = _renamed("StateGraph", deprecated, config_schema="context_schema", input="input_schema", output="output_schema")
+        old = _renamed(
+            "StateGraph", deprecated, config_schema="context_schema", input="input_schema", output="output_schema"
+        )
         super().__init__(
             state_schema,
             old.get("context_schema") if context_schema is None else context_schema,
@@ -150,7 +152,7 @@ class StateGraph(Blueprint, Generic[StateT, ContextT, InputT, OutputT]):
     def _named(self, node: Any, action: Any) -> tuple[str, Any]:
         if isinstance(node, str):
             if action is None:
-                raise _NoAction(f"Node {node!r} has nothing to do. Call add_node({node!r}, function).")
+                raise MissingActionError(f"Node {node!r} has nothing to do. Call add_node({node!r}, function).")
             return node, action
         return action_name(node), node if action is None else action
 

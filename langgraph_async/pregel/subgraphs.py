@@ -1,8 +1,8 @@
 """Finds the graphs that a node calls, without running it.
 
 Looked at: the node itself, the steps of runnables, partials, wrapped functions, owners of bound methods, variables
-captured by closures, and globals that the code refers to, with the attributes that it reads off them. What sits inside plain
-containers, or is looked up while running, is not found.
+captured by closures, and globals that the code refers to, with the attributes that it reads off them. What sits inside
+plain containers, or is looked up while running, is not found.
 """
 
 from __future__ import annotations
@@ -71,8 +71,7 @@ def _method_parts(owner: Any, function: Any) -> Iterator[Any]:
 
 
 def _runnable_parts(target: Any) -> Iterator[Any]:
-    for step in getattr(target, "steps", None) or ():
-        yield step
+    yield from getattr(target, "steps", None) or ()
     for name in _INNER:
         inner = inspect.getattr_static(target, name, None)
         if inner is not None:

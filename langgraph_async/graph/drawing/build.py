@@ -2,69 +2,70 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from langgraph_async.constants import END, START
 from langgraph_async.graph.blueprint import Blueprint
 from langgraph_async.graph.drawing.model import Edge, Graph, Node
 from langgraph_async.pregel.node import PregelNode
+from langgraph_async.types import All
 
 _LOOP_STEPS: Final = 250
-"""How long a loop without a way out is followed; where that ends, a way out is drawn."""
+"""How long a loop without a way out is followed; where that ends, a way out is drawn.
+
+After that only nodes that were not seen yet are followed."""
 
 
-class Drawable(Protocol):
-    """What is needed of a compiled graph."""
-
-    builder: Blueprint
-    nodes: Mapping[str, PregelNode]
-    interrupt_before_nodes: Any
-    interrupt_after_nodes: Any
-
-
-def draw(graph: Drawable, *, xray: int | bool = False) -> Graph:
-    """Return a drawing of `graph`.
+def draw(
+    board: Blueprint,
+    nodes: Mapping[str, PregelNode],
+    *,
+    interrupt_before: All | Sequence[str] = (),
+    interrupt_after: All | Sequence[str] = (),
+    xray: int | bool = False,
+) -> Graph:
+    """Return a drawing of a compiled graph.
 
     Nodes that nothing is known to lead to are drawn without edges. A node that nothing leads out of is drawn
     with an edge to END.
 
     Args:
-        graph: A compiled graph.
+        board: What the graph was compiled from.
+        nodes: Its nodes, in the order of drawing.
+        interrupt_before: Nodes that it pauses before.
+        interrupt_after: Nodes that it pauses after.
         xray: Draw the inside of subgraphs: of all levels, or of that many.
     """
-    board = graph.builder
     walk = _Walk(board)
     walk.run()
     edges = [walk.edges[key] for key in sorted(walk.edges)]
-    edges += _ways_out(walk, graph.nodes)
+    edges += _ways_out(walk, nodes)
+    stops = {"before": interrupt_before, "after": interrupt_after}
     drawn = Graph(edges=edges)
-    for name, node in graph.nodes.items():
+    for name, node in nodes.items():
+        target = None if node.action is None else node.action.original
         spec = board.nodes.get(name)
-        action = node.action
-        drawn.nodes[name] = Node(
-            name, name, START if action is None else action.original, _metadata(graph, name, node, spec)
-        )
+        deferred = spec is not None and spec.defer
+        drawn.nodes[name] = Node(name, name, target, _metadata(name, node, stops, deferred=deferred))
     if any(edge.target == END for edge in edges):
         drawn.nodes[END] = Node(END, END)
-    return _with_inside(drawn, graph.nodes, xray) if xray else drawn
+    return _with_inside(drawn, nodes, xray) if xray else drawn
 
 
-def _metadata(graph: Drawable, name: str, node: PregelNode, spec: Any) -> dict[str, Any] | None:
+def _metadata(
+    name: str, node: PregelNode, stops: Mapping[str, All | Sequence[str]], *, deferred: bool
+) -> dict[str, Any] | None:
     found = dict(node.metadata)
-    if spec is not None and spec.defer:
+    if deferred:
         found["defer"] = True
     tools = getattr(getattr(node.action, "original", None), "tools_by_name", None)
     if isinstance(tools, Mapping):
         found["__tools"] = list(tools)
-    stops = [
-        when
-        for when, names in (("before", graph.interrupt_before_nodes), ("after", graph.interrupt_after_nodes))
-        if (names == "*" and name != START) or (names != "*" and name in (names or ()))
-    ]
-    if stops:
-        found["__interrupt"] = ",".join(stops)
+    when = [when for when, names in stops.items() if names != "*" and name in names]
+    if when:
+        found["__interrupt"] = ",".join(when)
     return found or None
 
 
@@ -82,7 +83,7 @@ class _Walk:
     _asked: set[str] = field(default_factory=set)
 
     def run(self) -> None:
-        """Walk until nothing is left, or a loop gave all it has."""
+        """Walk until nothing new is left."""
         for start, end in self.board.edges:
             if end != END:
                 self._plain.setdefault(start, []).append(end)
@@ -92,15 +93,14 @@ class _Walk:
         active, held, step = {START}, set[str](), 0
         while active:
             self.last = active
-            known = len(self.edges)
             following = {name for node in sorted(active) for name in self._follow(node)}
             held |= {name for name in following if self._deferred(name)}
             active = {name for name in following if not self._deferred(name)}
             if not active:
                 active, held = held, set()
             step += 1
-            if step > _LOOP_STEPS and len(self.edges) == known:
-                return
+            if step > _LOOP_STEPS:
+                active = {name for name in active if name not in self._asked}
 
     def _deferred(self, name: str) -> bool:
         spec = self.board.nodes.get(name)
@@ -156,9 +156,9 @@ def _ways_out(walk: _Walk, order: Iterable[str]) -> list[Edge]:
 def _with_inside(drawn: Graph, nodes: Mapping[str, PregelNode], xray: int | bool) -> Graph:
     deeper = xray - 1 if type(xray) is int else xray
     for name, node in nodes.items():
-        inner = next((graph for graph in node.subgraphs if hasattr(graph, "get_graph")), None)
-        if inner is not None:
-            drawn = _inlined(drawn, name, inner.get_graph(xray=deeper))
+        drawer = next((getattr(graph, "get_graph", None) for graph in node.subgraphs), None)
+        if drawer is not None:
+            drawn = _inlined(drawn, name, drawer(xray=deeper))
     return drawn
 
 
@@ -182,9 +182,7 @@ def _inlined(drawn: Graph, name: str, inner: Graph) -> Graph:
         )
         for edge in drawn.edges
     ]
-    edges += [
-        replace(edge, source=f"{name}:{edge.source}", target=f"{name}:{edge.target}") for edge in inner.edges
-    ]
+    edges += [replace(edge, source=f"{name}:{edge.source}", target=f"{name}:{edge.target}") for edge in inner.edges]
     return Graph(nodes, edges)
 
 

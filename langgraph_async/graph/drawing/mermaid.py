@@ -1,7 +1,7 @@
 """Mermaid text of a drawing.
 
-Source: https://mermaid.js.org/syntax/flowchart.html. The layout of the text is the one that LangGraph's users know, so that
-drawings in documents and tests stay as they are.
+Source: https://mermaid.js.org/syntax/flowchart.html. The layout of the text is the one that LangGraph's users know,
+so that drawings in documents and tests stay as they are.
 """
 
 from __future__ import annotations
