@@ -16,7 +16,7 @@ from typing import Any, Final, Literal, TypeAlias
 
 from langgraph_async.errors import GraphBuildError, NodeError
 
-Kind: TypeAlias = Literal["async", "thread", "inline", "async_gen", "gen", "runnable"]
+Kind: TypeAlias = Literal["async", "thread", "inline", "async_gen", "gen", "runnable", "sequence"]
 
 _CONFIG_HINTS: Final = ("RunnableConfig", "Optional[RunnableConfig]", "RunnableConfig | None")
 _WRITER_HINTS: Final = ("StreamWriter",)
@@ -34,6 +34,7 @@ class Action:
         kind: How it is run: awaited, in a worker thread, inline, iterated, or through its ``ainvoke``.
         inject: Parameter name to whether it must be available (a missing required one is an error).
         original: What the user handed over.
+        steps: For a sequence: the actions, each of which gets what the one before returned.
     """
 
     name: str
@@ -41,11 +42,23 @@ class Action:
     kind: Kind
     inject: Mapping[str, bool]
     original: Any
+    steps: tuple[Action, ...] = ()
 
     @property
     def is_async(self) -> bool:
         """Whether it can be cancelled at an await."""
+        if self.kind == "sequence":
+            return all(step.is_async for step in self.steps)
         return self.kind in ("async", "async_gen", "runnable")
+
+
+def in_sequence(steps: tuple[Action, ...]) -> Action:
+    """Return one action that calls `steps` in order."""
+
+    def refuse(*_: Any) -> None:
+        raise TypeError("A sequence is run step by step.")
+
+    return Action(name="sequence", func=refuse, kind="sequence", inject={}, original=steps, steps=steps)
 
 
 def unwrap(func: Any) -> Any:

@@ -39,6 +39,7 @@ class TaskScope:
         used: How many answers this attempt has used or skipped.
         closed: The attempt is over; whatever still calls in is refused.
         graph_calls: How many graphs it has called.
+        inside: How many graphs it is waiting for.
         holds_slot: It counts against the run's `max_concurrency` right now.
         body: The node's own writes, once its action has returned.
         invalid: The question whose answer did not fit its schema, or None.
@@ -55,6 +56,7 @@ class TaskScope:
         "closed",
         "graph_calls",
         "holds_slot",
+        "inside",
         "invalid",
         "node_error",
         "paused",
@@ -76,6 +78,7 @@ class TaskScope:
         self.closed = False
         self.graph_calls = 0
         self.holds_slot = False
+        self.inside = 0
         self.invalid: Interrupt | None = None
         self.node_error: Any = None
         self.body: list[tuple[str, Any]] | None = None
@@ -220,6 +223,23 @@ class TaskScope:
     def call(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], options: Any) -> Any:  # noqa: ARG002
         """Refuse: the functional API is not part of this run."""
         raise RuntimeError(f"Task {function!r} cannot be called here.")
+
+    def enter_graph(self) -> int:
+        """Note that the task waits for a graph inside it, and give its slot to others; return which call it is."""
+        count = self.graph_calls
+        self.graph_calls += 1
+        self.inside += 1
+        if self.holds_slot and self.run.limiter is not None:
+            self.holds_slot = False
+            self.run.limiter.release()
+        return count
+
+    async def leave_graph(self, *, wait: bool) -> None:
+        """Note that a graph inside has ended; with `wait`, take the slot back before the node goes on."""
+        self.inside -= 1
+        if self.run.limiter is not None and not self.inside and not self.holds_slot and wait and not self.closed:
+            await self.run.limiter.acquire()
+            self.holds_slot = True
 
     def close(self) -> None:
         """End the attempt: code that outlives it can neither ask nor write."""

@@ -88,6 +88,10 @@ async def _route(router: Router, scope: TaskScope, writes: Sequence[Write]) -> S
 
 async def _call(action: Action, value: Any, scope: TaskScope) -> Any:
     kind = action.kind
+    if kind == "sequence":
+        for step in action.steps:
+            value = await _call(step, value, scope)
+        return value
     if kind == "runnable":
         if getattr(action.original, "is_pregel", False):
             return await action.func(value)
