@@ -144,7 +144,7 @@ class BaseCheckpointSaver(Generic[V]):
 
         Its pending writes are sorted by task path, task id and position.
         """
-        raise self._not_offered("aget_tuple")
+        raise NotImplementedError(f"{type(self).__name__} does not offer aget_tuple().")
 
     def alist(
         self,
@@ -162,7 +162,7 @@ class BaseCheckpointSaver(Generic[V]):
             before: Only checkpoints older than the one that this config names.
             limit: At most so many.
         """
-        raise self._not_offered("alist")
+        raise NotImplementedError(f"{type(self).__name__} does not offer alist().")
 
     async def aput(
         self,
@@ -177,7 +177,7 @@ class BaseCheckpointSaver(Generic[V]):
         channel in `new_versions` without a value has none from here on. An id that is stored already is
         overwritten. The metadata is that of `get_checkpoint_metadata`.
         """
-        raise self._not_offered("aput")
+        raise NotImplementedError(f"{type(self).__name__} does not offer aput().")
 
     async def aput_writes(
         self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str = ""
@@ -188,7 +188,7 @@ class BaseCheckpointSaver(Generic[V]):
         new. When all writes are on the fixed positions of `WRITES_IDX_MAP`, they replace what stands there. Of
         several writes of one call on one fixed position the last counts. The checkpoint itself may be stored later.
         """
-        raise self._not_offered("aput_writes")
+        raise NotImplementedError(f"{type(self).__name__} does not offer aput_writes().")
 
     async def acommit(self, config: RunnableConfig, commit: StepCommit) -> RunnableConfig:
         """Store `commit` at once and return the config of its checkpoint (or `config` without one).
@@ -196,11 +196,11 @@ class BaseCheckpointSaver(Generic[V]):
         Raises:
             ThreadConflictError: The namespace's newest checkpoint is not `commit.expected_head`. Nothing is stored.
         """
-        raise self._not_offered("acommit")
+        raise NotImplementedError(f"{type(self).__name__} does not offer acommit().")
 
     async def adelete_thread(self, thread_id: str) -> None:
         """Delete everything of a thread, and nothing of any other."""
-        raise self._not_offered("adelete_thread")
+        raise NotImplementedError(f"{type(self).__name__} does not offer adelete_thread().")
 
     async def adelete_for_runs(self, run_ids: Sequence[str]) -> None:
         """Delete the checkpoints whose metadata names one of these runs, with their writes.
@@ -211,7 +211,7 @@ class BaseCheckpointSaver(Generic[V]):
         Raises:
             TypeError: `run_ids` is a single text.
         """
-        raise self._not_offered("adelete_for_runs")
+        raise NotImplementedError(f"{type(self).__name__} does not offer adelete_for_runs().")
 
     async def acopy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
         """Copy all namespaces, checkpoints and writes of a thread; an unknown source copies nothing.
@@ -219,7 +219,7 @@ class BaseCheckpointSaver(Generic[V]):
         Raises:
             ConfigError: The target thread has checkpoints already: mixing two histories would leave neither.
         """
-        raise self._not_offered("acopy_thread")
+        raise NotImplementedError(f"{type(self).__name__} does not offer acopy_thread().")
 
     async def aprune(
         self, thread_ids: Sequence[str], *, strategy: Literal["keep_latest", "delete"] = "keep_latest"
@@ -234,7 +234,7 @@ class BaseCheckpointSaver(Generic[V]):
             TypeError: `thread_ids` is a single text.
             ValueError: Unknown strategy.
         """
-        raise self._not_offered("aprune")
+        raise NotImplementedError(f"{type(self).__name__} does not offer aprune().")
 
     async def aget_delta_channel_history(
         self, *, config: RunnableConfig, channels: Sequence[str]
@@ -292,9 +292,6 @@ class BaseCheckpointSaver(Generic[V]):
         clone = copy.copy(self)
         clone.serde = serde
         return clone
-
-    def _not_offered(self, method: str) -> NotImplementedError:
-        return NotImplementedError(f"{type(self).__name__} does not offer {method}().")
 
 
 def get_checkpoint_id(config: RunnableConfig) -> str | None:

@@ -334,9 +334,9 @@ class PutContract:
         assert id_of((await load(saver, at(branch.thread_id))).config) == id_of(before)
 
     async def test_versions_grow(self, saver: Saver) -> None:
-        versions = [saver.get_next_version(None)]
+        versions = [saver.get_next_version(None, None)]
         for _ in range(1_100):
-            versions.append(saver.get_next_version(versions[-1]))
+            versions.append(saver.get_next_version(versions[-1], None))
 
         assert versions == sorted(set(versions))
 

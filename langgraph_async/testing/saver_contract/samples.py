@@ -83,7 +83,7 @@ class Branch:
 
     def next_checkpoint(self, **changed: Any) -> tuple[Checkpoint, CheckpointMetadata, dict[str, Any]]:
         """Return checkpoint, metadata and new versions of the next step; a channel set to `MISSING` gets empty."""
-        version = self.saver.get_next_version(max(self.versions.values(), default=None))
+        version = self.saver.get_next_version(max(self.versions.values(), default=None), None)
         new_versions = dict.fromkeys(changed, version)
         self.versions = {**self.versions, **new_versions}
         merged = {**self.values, **changed}
