@@ -80,7 +80,8 @@ class Blueprint:
         branches: Source to branch name to `BranchSpec`.
         channels: State key to channel, over all schemas.
         managed: State key to managed value, over all schemas.
-        schemas: Schema to its keys.
+        schemas: `schema_key` of a schema, usually the schema itself, to its keys.
+        declared: The schemas, in the order in which they were registered.
         defaults: Policies for nodes that have none.
         compiled: Whether `compile` was called.
     """
@@ -95,6 +96,7 @@ class Blueprint:
         self.channels: dict[str, BaseChannel] = {}
         self.managed: dict[str, Any] = {}
         self.schemas: dict[Any, dict[str, Any]] = {}
+        self.declared: list[Any] = []
         self.owners: dict[str, Any] = {}
         """Channel key to the schema that declared it first."""
         self.defaults = NodeDefaults()
@@ -126,7 +128,7 @@ class Blueprint:
         Raises:
             SchemaError: A key cannot be declared like that, or was declared differently by another schema.
         """
-        known = self.schemas.get(schema)
+        known = self.schemas.get(schema_key(schema))
         if known is None:
             known = self._declare(schema)
         managed = [key for key in known if key in self.managed]
@@ -156,7 +158,8 @@ class Blueprint:
             if self.managed.setdefault(key, value) is not value:
                 raise SchemaError(f"Managed value {key!r} already exists with a different type{_at(schema)}.")
         found: dict[str, Any] = {**channels, **managed}
-        self.schemas[schema] = found
+        self.schemas[schema_key(schema)] = found
+        self.declared.append(schema)
         return found
 
     def _add_channel(self, key: str, channel: BaseChannel, schema: Any) -> None:
@@ -173,11 +176,11 @@ class Blueprint:
 
     def keys_of(self, schema: Any) -> tuple[str, ...]:
         """Return the keys of a registered schema, managed ones included."""
-        return tuple(self.schemas[schema])
+        return tuple(self.schemas[schema_key(schema)])
 
     def is_root(self, schema: Any) -> bool:
         """Tell whether a registered schema is one value instead of a set of keys."""
-        return ROOT in self.schemas[schema]
+        return ROOT in self.schemas[schema_key(schema)]
 
 
 def _check_key(key: str, schema: Any) -> None:
@@ -191,6 +194,15 @@ def _at(schema: Any) -> str:
 
 def _name(schema: Any) -> str:
     return str(getattr(schema, "__name__", None) or repr(schema))
+
+
+def schema_key(schema: Any) -> Any:
+    """Return what stands for `schema` in a dict: itself, or its identity when an annotation in it has no hash."""
+    try:
+        hash(schema)
+    except TypeError:
+        return "unhashable", id(schema)
+    return schema
 
 
 def retry_policies(value: RetryPolicy | Sequence[RetryPolicy] | None) -> tuple[RetryPolicy, ...] | None:

@@ -16,7 +16,7 @@ from langgraph_async.channels import (
 )
 from langgraph_async.constants import DEFAULT_ERROR_HANDLER, END, ROOT, START, TAG_HIDDEN, branch_channel, join_channel
 from langgraph_async.errors import GraphBuildError
-from langgraph_async.graph.blueprint import Blueprint, NodeSpec
+from langgraph_async.graph.blueprint import Blueprint, NodeSpec, schema_key
 from langgraph_async.graph.branch import BranchSpec, resolver
 from langgraph_async.graph.drawing.build import draw
 from langgraph_async.graph.drawing.model import Graph
@@ -127,7 +127,7 @@ def _with_types(checkpointer: Any, board: Blueprint) -> Any:
     if not hasattr(checkpointer, "with_allowlist"):
         return checkpointer
     types = set[type]()
-    for schema in board.schemas:
+    for schema in board.declared:
         types |= collect_types(schema)
     return checkpointer.with_allowlist(types)
 
@@ -222,10 +222,11 @@ class _Views:
 
     def of(self, schema: Any) -> tuple[str | tuple[str, ...], Callable[[dict[str, Any]], Any] | None]:
         """Return the channels that `schema` reads and its mapper."""
-        found = self._known.get(schema)
+        key = schema_key(schema)
+        found = self._known.get(key)
         if found is None:
             root = self._board.is_root(schema)
-            found = self._known[schema] = (ROOT, None) if root else (self._board.keys_of(schema), mapper(schema))
+            found = self._known[key] = (ROOT, None) if root else (self._board.keys_of(schema), mapper(schema))
         return found
 
 
@@ -294,9 +295,10 @@ def _validators(board: Blueprint, *, reduced: bool) -> dict[str, Callable[[Any],
     by_schema: dict[Any, Mapping[str, Callable[[Any], Any]]] = {}
     for key, channel in board.channels.items():
         owner = board.owners[key]
-        if owner not in by_schema:
-            by_schema[owner] = validator(owner)
-        check = by_schema[owner].get(key)
+        checks = by_schema.get(schema_key(owner))
+        if checks is None:
+            checks = by_schema[schema_key(owner)] = validator(owner)
+        check = checks.get(key)
         if check is not None and isinstance(channel, LastValue) is not reduced:
             found[key] = check
     return found

@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 import pytest
 from typing_extensions import TypedDict
 
+from langgraph_async.channels import Topic
 from langgraph_async.errors import GraphBuildError, SchemaError
 from langgraph_async.graph import END, START, StateGraph
 from langgraph_async.managed import IsLastStep
@@ -200,6 +201,12 @@ def test_a_return_hint_declares_the_destinations_of_commands(hint):
     goes.__annotations__["return"] = hint
 
     assert dict(StateGraph(State).add_node(goes).nodes["goes"].ends) == {"a": "a", "b": "b"}
+
+
+def test_a_channel_in_the_annotation_of_a_root_state_is_its_channel():
+    compiled = StateGraph(Annotated[list, Topic(int)]).add_node("a", sync_node).add_edge(START, "a").compile()
+
+    assert isinstance(compiled.builder.channels["__root__"], Topic)
 
 
 def test_hints_that_cannot_be_resolved_say_nothing():
