@@ -133,6 +133,7 @@ class BaseCheckpointSaver(Generic[V]):
 
     def __init__(self, *, serde: SerializerProtocol | None = None) -> None:
         self.serde: SerializerProtocol = serde if serde is not None else JsonPlusSerializer()
+        self.leases: dict[str, Any] = {}
 
     async def aget(self, config: RunnableConfig) -> Checkpoint | None:
         """Return the checkpoint that `aget_tuple` finds, or None."""

@@ -50,8 +50,12 @@ def place(run: RunScope, ns: str, checkpoint_id: str | None = None) -> RunnableC
     return {"metadata": run.config.given.get("metadata") or {}, CONF: configurable}
 
 
-async def load(run: RunScope) -> Loaded:
+async def load(run: RunScope, start: str | None = None) -> Loaded:
     """Find the checkpoint that the run starts from.
+
+    Args:
+        run: The run.
+        start: Id to start from, for a run that takes the place of another.
 
     Raises:
         ConfigError: A checkpoint was named that does not exist.
@@ -60,12 +64,12 @@ async def load(run: RunScope) -> Loaded:
     if saver is None:
         return Loaded()
     if run.is_root:
-        return await _load_root(run, saver)
+        return await _load_root(run, saver, start)
     return await _load_nested(run, saver)
 
 
-async def _load_root(run: RunScope, saver: BaseCheckpointSaver[Any]) -> Loaded:
-    wanted = run.config.checkpoint_id
+async def _load_root(run: RunScope, saver: BaseCheckpointSaver[Any], start: str | None) -> Loaded:
+    wanted = run.config.checkpoint_id or start
     if run.config.checkpoint_ns:
         wanted = run.config.checkpoint_map.get("")
     newest = await saver.aget_tuple(place(run, run.ns))

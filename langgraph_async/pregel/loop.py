@@ -74,6 +74,12 @@ _SLICE_S = 0.005
 class PregelLoop:
     """One run of one graph.
 
+    Args:
+        run: The run.
+        boundary: Awaited before the tasks of a superstep start: a stream's reader may hold the run there.
+        start: Id of the checkpoint to start from instead of the newest.
+        on_head: Told the newest checkpoint id before the run.
+
     Attributes:
         state: Where the run stands; after the run, where it ended.
         interrupts: The questions on which the run paused.
@@ -81,13 +87,22 @@ class PregelLoop:
         showed_values: Whether the output changed at any time, or the run went on from an older state.
     """
 
-    def __init__(self, run: RunScope, boundary: Callable[[], Awaitable[None]] | None = None) -> None:
+    def __init__(
+        self,
+        run: RunScope,
+        boundary: Callable[[], Awaitable[None]] | None = None,
+        *,
+        start: str | None = None,
+        on_head: Callable[[str | None], None] | None = None,
+    ) -> None:
         self.state: StepState = empty_state(run.spec)
         self.interrupts: tuple[Interrupt, ...] = ()
         self.paused = False
         self.showed_values = False
         self._run = run
         self._boundary = boundary
+        self._start = start
+        self._on_head = on_head
         self._group = Group()
         self._taken = 0
         self._slice_end = time.monotonic() + _SLICE_S
@@ -139,7 +154,9 @@ class PregelLoop:
         run = self._run
         if has_answer(value) and run.saver is None:
             raise no_saver_to_resume(run.spec)
-        loaded = await load(run)
+        loaded = await load(run, self._start)
+        if self._on_head is not None:
+            self._on_head(loaded.head)
         if self._persister is not None:
             self._persister.head = loaded.head
         if loaded.checkpoint is not None:

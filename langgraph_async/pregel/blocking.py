@@ -1,0 +1,132 @@
+"""A blocking view of a graph, for scripts and notebooks: it runs the async engine in a portal thread.
+
+There is one engine. These methods hand their call to an event loop in a thread of its own and wait; inside a sync
+node they hand it to the loop that runs the node.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Any
+
+import anyio.from_thread
+
+from langgraph_async import ambient
+
+if TYPE_CHECKING:
+    from langgraph_async.pregel.graph import Pregel
+
+_END = object()
+
+
+class _Portal:
+    """The event loop thread behind all blocking calls of the process; started when it is first needed."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._stack: ExitStack | None = None
+        self._portal: anyio.from_thread.BlockingPortal | None = None
+
+    def get(self) -> anyio.from_thread.BlockingPortal:
+        with self._lock:
+            if self._portal is None:
+                self._stack = ExitStack()
+                self._portal = self._stack.enter_context(anyio.from_thread.start_blocking_portal(name="langgraph_async"))
+                threading._register_atexit(self.close)  # type: ignore[attr-defined]  # noqa: SLF001
+            return self._portal
+
+    def close(self) -> None:
+        with self._lock:
+            if self._stack is not None:
+                self._stack.close()
+            self._stack = self._portal = None
+
+
+_portal = _Portal()
+
+
+def call_blocking(name: str, func: Callable[..., Any], *args: Any) -> Any:
+    """Run an async function to its end and return its result.
+
+    Raises:
+        RuntimeError: An event loop runs in this thread: await the async method instead.
+    """
+    if _loop_is_running():
+        raise RuntimeError(
+            f"graph.{name}() was called on a running event loop, which it would block. Use 'await graph.a{name}(...)'"
+            f" instead (or 'async for' with graph.astream)."
+        )
+    if ambient.current.get() is not None:
+        return anyio.from_thread.run(func, *args)
+    return _portal.get().call(func, *args)
+
+
+def _loop_is_running() -> bool:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True
+
+
+def iterate_blocking(name: str, make: Callable[[], AsyncIterator[Any]]) -> Iterator[Any]:
+    """Yield what an async iterator yields; leaving early closes it."""
+    holder: list[Any] = []
+
+    async def start() -> None:
+        holder.append(make())
+
+    async def step() -> Any:
+        return await anext(holder[0], _END)
+
+    async def close() -> None:
+        await holder[0].aclose()
+
+    call_blocking(name, start)
+    try:
+        while (item := call_blocking(name, step)) is not _END:
+            yield item
+    finally:
+        call_blocking(name, close)
+
+
+class BlockingView:
+    """The blocking methods of a graph. Mixed into `Pregel`; each is the async one of the same name without its a."""
+
+    __slots__ = ()
+
+    def invoke(self: Pregel, input: Any, config: Any = None, **options: Any) -> Any:  # type: ignore[misc]
+        """Run the graph and return its output; see `ainvoke`."""
+        return call_blocking("invoke", lambda: self.ainvoke(input, config, **options))
+
+    def stream(self: Pregel, input: Any, config: Any = None, **options: Any) -> Iterator[Any]:  # type: ignore[misc]
+        """Run the graph and yield what it streams; see `astream`."""
+        return iterate_blocking("stream", lambda: self.astream(input, config, **options))
+
+    def batch(self: Pregel, inputs: Any, config: Any = None, **options: Any) -> list[Any]:  # type: ignore[misc]
+        """Run the graph on several inputs; see `abatch`."""
+        found: list[Any] = call_blocking("batch", lambda: self.abatch(inputs, config, **options))
+        return found
+
+    def get_state(self: Pregel, config: Any, **options: Any) -> Any:  # type: ignore[misc]
+        """Return the state of a thread; see `aget_state`."""
+        return call_blocking("get_state", lambda: self.aget_state(config, **options))
+
+    def get_state_history(self: Pregel, config: Any, **options: Any) -> Iterator[Any]:  # type: ignore[misc]
+        """Yield the states of a thread, newest first; see `aget_state_history`."""
+        return iterate_blocking("get_state_history", lambda: self.aget_state_history(config, **options))
+
+    def update_state(self: Pregel, config: Any, values: Any, **options: Any) -> Any:  # type: ignore[misc]
+        """Change the state of a thread; see `aupdate_state`."""
+        return call_blocking("update_state", lambda: self.aupdate_state(config, values, **options))
+
+    def bulk_update_state(self: Pregel, config: Any, supersteps: Any) -> Any:  # type: ignore[misc]
+        """Change the state of a thread in several supersteps; see `abulk_update_state`."""
+        return call_blocking("bulk_update_state", lambda: self.abulk_update_state(config, supersteps))
+
+    def clear_cache(self: Pregel, nodes: Any = None) -> None:  # type: ignore[misc]
+        """Forget cached results; see `aclear_cache`."""
+        call_blocking("clear_cache", lambda: self.aclear_cache(nodes))

@@ -1,0 +1,527 @@
+"""The engine as users hold it: a compiled graph, with everything that can be done with it."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from typing import Any, ClassVar, Literal
+
+from typing_extensions import Self
+
+from langgraph_async.aio.spawn import spawn
+from langgraph_async.aio.threads import wait_settled
+from langgraph_async.channels import BaseChannel, Topic
+from langgraph_async.channels.managed import ManagedValue, is_managed_value
+from langgraph_async.config import RunnableConfig, merge_configs
+from langgraph_async.constants import INTERRUPT, TASKS
+from langgraph_async.errors import GraphBuildError
+from langgraph_async.pregel.begin import RunOptions, calling_task, make_run
+from langgraph_async.pregel.blocking import BlockingView
+from langgraph_async.pregel.builder import NodeBuilder
+from langgraph_async.pregel.check import check_graph
+from langgraph_async.pregel.edit import bulk_update
+from langgraph_async.pregel.inspect import history, snapshot, subgraphs_of
+from langgraph_async.pregel.loop import PregelLoop
+from langgraph_async.pregel.model import GraphSpec, RunScope, make_spec
+from langgraph_async.pregel.node import Join, PregelNode, Schemas
+from langgraph_async.pregel.session import run_graph
+from langgraph_async.pregel.sinks import Item, Sink
+from langgraph_async.pregel.view import output
+from langgraph_async.runtime import RunControl
+from langgraph_async.stream.bus import Bus
+from langgraph_async.stream.parts import Collector, Mappers, Namespace, check_version, shape
+from langgraph_async.stream.printing import printer
+from langgraph_async.stream.wanted import Wanted, parse_modes
+from langgraph_async.types import All, Durability, GraphOutput, RetryPolicy, Send, StateSnapshot, StateUpdate, StreamMode
+
+
+class Pregel(BlockingView):
+    """A graph that can be run: nodes, the channels between them, and how it talks to the outside.
+
+    `StateGraph.compile` makes one; with `NodeBuilder` it can be put together by hand. Nothing of a run is kept in
+    it, so one graph serves any number of runs at once.
+
+    Args:
+        nodes: Nodes, or builders of nodes, by name.
+        channels: Channels by name; a managed value class is a key that nodes can only read.
+        input_channels: Where the input is written: one channel (the input is its value) or several (a dict).
+        output_channels: What a run returns: one channel's value, or a dict of several.
+        stream_channels: What state reads show; by default all channels.
+        checkpointer: A saver; None to take the one of the graph around it; True for memory of its own inside a
+            graph; False for never.
+        joins: Barriers that must not be left half reached.
+        renamed: Old node names to new ones, for threads that wait in a node under its old name.
+
+    Raises:
+        GraphBuildError: Something named does not exist, or a name cannot be used.
+    """
+
+    is_pregel: ClassVar[bool] = True
+
+    def __init__(
+        self,
+        *,
+        nodes: Mapping[str, PregelNode | NodeBuilder],
+        channels: Mapping[str, BaseChannel[Any, Any, Any] | type[ManagedValue[Any]]],
+        input_channels: str | Sequence[str],
+        output_channels: str | Sequence[str],
+        stream_channels: str | Sequence[str] | None = None,
+        stream_mode: StreamMode | Sequence[StreamMode] = "values",
+        stream_eager: bool = False,
+        interrupt_after_nodes: All | Sequence[str] = (),
+        interrupt_before_nodes: All | Sequence[str] = (),
+        step_timeout: float | None = None,
+        debug: bool | None = None,
+        checkpointer: Any = None,
+        store: Any = None,
+        cache: Any = None,
+        retry_policy: RetryPolicy | Sequence[RetryPolicy] = (),
+        cache_policy: Any = None,
+        context_schema: Any = None,
+        config: RunnableConfig | None = None,
+        name: str = "LangGraph",
+        auto_validate: bool = True,
+        joins: Sequence[Join] = (),
+        renamed: Mapping[str, str] | None = None,
+        schemas: Schemas | None = None,
+        stream_transformers: Sequence[Any] | None = None,
+    ) -> None:
+        self.nodes: dict[str, PregelNode] = {
+            key: node.build() if isinstance(node, NodeBuilder) else node for key, node in nodes.items()
+        }
+        self.channels: dict[str, Any] = _with_queue(channels)
+        self.input_channels = _frozen(input_channels)
+        self.output_channels = _frozen(output_channels)
+        self.stream_channels = _frozen(stream_channels) if stream_channels is not None else None
+        self.stream_mode = stream_mode
+        self.stream_eager = stream_eager
+        self.interrupt_after_nodes = interrupt_after_nodes
+        self.interrupt_before_nodes = interrupt_before_nodes
+        self.step_timeout = step_timeout
+        self.debug = bool(debug)
+        self.checkpointer = checkpointer
+        self.store = store
+        self.cache = cache
+        self.retry_policy = (retry_policy,) if isinstance(retry_policy, RetryPolicy) else tuple(retry_policy)
+        self.cache_policy = cache_policy
+        self.context_schema = context_schema
+        self.config = config
+        self.name = name
+        self.joins = tuple(joins)
+        self.renamed = dict(renamed or {})
+        self.schemas = schemas
+        self.stream_transformers = tuple(stream_transformers or ())
+        self._spec: GraphSpec | None = None
+        if auto_validate:
+            self.validate()
+
+    # -- the graph itself ---------------------------------------------------------------------------------------
+
+    @property
+    def stream_channels_asis(self) -> str | tuple[str, ...]:
+        """The channels that state reads show."""
+        if self.stream_channels is not None:
+            return self.stream_channels
+        return tuple(key for key, channel in self.channels.items() if isinstance(channel, BaseChannel))
+
+    @property
+    def spec(self) -> GraphSpec:
+        """What is worked out about the graph once, when it is first used."""
+        if self._spec is None:
+            self._spec = make_spec(
+                name=self.name,
+                nodes=self.nodes,
+                channels={k: c for k, c in self.channels.items() if isinstance(c, BaseChannel)},
+                managed={k: c for k, c in self.channels.items() if is_managed_value(c)},
+                input_keys=self.input_channels,
+                output_keys=self.output_channels,
+                stream_keys=self.stream_channels_asis,
+                joins=self.joins,
+                renamed=self.renamed,
+                schemas=self.schemas,
+            )
+        return self._spec
+
+    def validate(self) -> Self:
+        """Check that everything named exists, and return the graph.
+
+        Raises:
+            GraphBuildError: Something does not exist, or a name cannot be used.
+        """
+        check_graph(
+            self.name,
+            self.nodes,
+            self.channels,
+            inputs=self.input_channels,
+            outputs=self.output_channels,
+            streams=self.stream_channels_asis,
+            breakpoints=(*self.interrupt_before_nodes, *self.interrupt_after_nodes),
+        )
+        return self
+
+    def copy(self, update: Mapping[str, Any] | None = None) -> Self:
+        """Return a shallow copy with some attributes replaced."""
+        made = copy.copy(self)
+        made._spec = None  # noqa: SLF001
+        for key, value in (update or {}).items():
+            setattr(made, key, value)
+        return made
+
+    def with_config(self, config: RunnableConfig | None = None, **more: Any) -> Self:
+        """Return a copy whose runs start from this config, merged over the one bound before."""
+        return self.copy({"config": merge_configs(self.config, config, more)})
+
+    def get_name(self) -> str:
+        """Return the graph's name."""
+        return self.name
+
+    # -- running ------------------------------------------------------------------------------------------------
+
+    async def ainvoke(
+        self,
+        input: Any,
+        config: RunnableConfig | None = None,
+        *,
+        context: Any = None,
+        stream_mode: StreamMode | Sequence[StreamMode] = "values",
+        print_mode: StreamMode | Sequence[StreamMode] = (),
+        output_keys: str | Sequence[str] | None = None,
+        interrupt_before: All | Sequence[str] | None = None,
+        interrupt_after: All | Sequence[str] | None = None,
+        durability: Durability | None = None,
+        control: RunControl | None = None,
+        subgraphs: bool = False,
+        debug: bool | None = None,
+        version: Literal["v1", "v2"] = "v1",
+    ) -> Any:
+        """Run the graph to its end, or to a pause, and return its output.
+
+        Args:
+            input: A new input; a `Command`; or None to go on where the thread stands.
+            config: Thread, tags, limits; see `RunnableConfig`.
+            context: What nodes get as ``runtime.context``. Not stored.
+            stream_mode: With anything but ``"values"``, a list of all streamed items is returned instead.
+            print_mode: Modes to print while running.
+            output_keys: Channels to return instead of the graph's output.
+            interrupt_before: Nodes to stop before, for this run.
+            interrupt_after: Nodes to stop after, for this run.
+            durability: When checkpoints are stored: ``"sync"`` (before the next superstep), ``"async"`` (behind it;
+                default) or ``"exit"`` (once, at the end).
+            control: To ask the run to stop between supersteps.
+            subgraphs: With another mode than values: include the items of nested graphs.
+            debug: Print updates and values.
+            version: ``"v1"`` returns the output, with the open questions under ``"__interrupt__"`` (a list);
+                ``"v2"`` a `GraphOutput`.
+
+        Raises:
+            EmptyInputError: No input, and nothing to go on with.
+            ThreadConflictError: The thread is busy.
+            GraphRecursionError: The run is not finished after `recursion_limit` supersteps.
+            BaseException: Whatever a node raises, unchanged.
+        """
+        modes, is_list = parse_modes(stream_mode, "values")
+        options = _options(
+            config, context, output_keys, interrupt_before, interrupt_after, durability, control
+        )
+        mappers = self._mappers(output_keys)
+        sinks: list[Sink] = []
+        collector: Collector | None = None
+        if is_list or modes != {"values"}:
+            collector = Collector(version, modes, is_list=is_list, subgraphs=subgraphs, mappers=mappers)
+            sinks.append(_sink(_spread(collector), modes, subgraphs=subgraphs))
+        check_version(version)
+        sinks.extend(self._printers(print_mode, debug))
+        run = self._begin(options, tuple(sinks), self.output_channels)
+        if run.ns:
+            mappers[run.ns_levels] = mappers[()]
+        loop = await run_graph(run, input, None, None)
+        if collector is not None:
+            return collector.result()
+        return _result(run, loop, version, mappers[()].output)
+
+    async def astream(
+        self,
+        input: Any,
+        config: RunnableConfig | None = None,
+        *,
+        context: Any = None,
+        stream_mode: StreamMode | Sequence[StreamMode] | None = None,
+        print_mode: StreamMode | Sequence[StreamMode] = (),
+        output_keys: str | Sequence[str] | None = None,
+        interrupt_before: All | Sequence[str] | None = None,
+        interrupt_after: All | Sequence[str] | None = None,
+        durability: Durability | None = None,
+        control: RunControl | None = None,
+        subgraphs: bool = False,
+        debug: bool | None = None,
+        version: Literal["v1", "v2"] = "v1",
+    ) -> AsyncGenerator[Any, None]:
+        """Run the graph and yield what happens in it.
+
+        The reader drives: a superstep starts when the reader has taken what the last one gave and asks for more.
+        Leaving the generator, by ``break``, error, cancellation or ``aclose``, cancels the run and waits until
+        every task of it has ended.
+
+        Args:
+            input: As for `ainvoke`.
+            config: As for `ainvoke`.
+            context: As for `ainvoke`.
+            stream_mode: ``"values"`` (the state after each superstep), ``"updates"`` (what each task wrote),
+                ``"custom"`` (what nodes write to their stream writer), ``"tasks"``, ``"checkpoints"``, ``"debug"``,
+                or several, and then every item says its mode. By default the graph's own.
+            print_mode: As for `ainvoke`.
+            output_keys: Restricts values and updates to these channels.
+            interrupt_before: As for `ainvoke`.
+            interrupt_after: As for `ainvoke`.
+            durability: As for `ainvoke`.
+            control: As for `ainvoke`.
+            subgraphs: Include the items of nested graphs; then every item says its namespace.
+            debug: As for `ainvoke`.
+            version: ``"v1"`` yields bare payloads or tuples, ``"v2"`` always a `StreamPart`.
+
+        Raises:
+            BaseException: As for `ainvoke`, after everything that came before was yielded.
+        """
+        parent = calling_task(self, config)
+        modes, is_list = parse_modes(stream_mode, "values" if parent is not None else self.stream_mode)
+        options = _options(
+            config, context, output_keys, interrupt_before, interrupt_after, durability, control
+        )
+        mappers = self._mappers(output_keys)
+        form = shape(version, is_list=is_list, subgraphs=subgraphs, mappers=mappers)
+        bus = Bus()
+        own = Sink(
+            put=bus.put_fact, put_chunk=bus.put, bus=bus, wanted=Wanted.of(modes), subgraphs=subgraphs
+        )
+        sinks = (own, *self._printers(print_mode, debug))
+        run = self._begin(options, sinks, self.stream_channels_asis)
+        if run.ns:
+            mappers[run.ns_levels] = mappers[()]
+        held: list[Any] = []
+        work = spawn(_streamed(run, input, bus, held.append), name=f"{self.name} run")
+        try:
+            async for item in bus:
+                yield form(*item)
+            await wait_settled(work)
+            work.result()
+        finally:
+            await _end_stream(work, bus, held)
+
+    async def abatch(
+        self,
+        inputs: Sequence[Any],
+        config: RunnableConfig | Sequence[RunnableConfig] | None = None,
+        *,
+        return_exceptions: bool = False,
+        **options: Any,
+    ) -> list[Any]:
+        """Run the graph on several inputs at once and return the outputs in their order.
+
+        Args:
+            inputs: The inputs.
+            config: One config for all, or one for each.
+            return_exceptions: Return what a run fails with in its place, instead of raising it.
+            options: As for `ainvoke`.
+        """
+        configs = [config] * len(inputs) if config is None or isinstance(config, Mapping) else list(config)
+        if len(configs) != len(inputs):
+            raise ValueError(f"abatch got {len(inputs)} inputs but {len(configs)} configs.")
+        results: list[Any] = [None] * len(inputs)
+
+        async def one(index: int) -> None:
+            try:
+                results[index] = await self.ainvoke(inputs[index], configs[index], **options)
+            except Exception as exc:
+                if not return_exceptions:
+                    raise
+                results[index] = exc
+
+        try:
+            async with asyncio.TaskGroup() as group:
+                for index in range(len(inputs)):
+                    group.create_task(one(index))
+        except BaseExceptionGroup as exc:
+            raise exc.exceptions[0] from None
+        return results
+
+    def _begin(
+        self, options: RunOptions, sinks: tuple[Sink, ...], default_keys: str | tuple[str, ...]
+    ) -> RunScope:
+        parent = calling_task(self, options.config)
+        call = parent.enter_graph() if parent is not None else 0
+        return make_run(
+            self, self.spec, options, parent=parent, sinks=sinks, default_keys=default_keys, call=call
+        )
+
+    def _mappers(self, output_keys: str | Sequence[str] | None) -> dict[Namespace, Mappers]:
+        schemas = self.schemas
+        if schemas is None:
+            return {(): Mappers()}
+        return {
+            (): Mappers(output=schemas.output_mapper if output_keys is None else None, state=schemas.state_mapper)
+        }
+
+    def _printers(self, print_mode: StreamMode | Sequence[StreamMode], debug: bool | None) -> list[Sink]:
+        modes, _ = parse_modes(print_mode, (), option="print_mode")
+        if debug or (debug is None and self.debug):
+            modes = modes | {"updates", "values"}
+        return [_sink(_spread(printer(modes)), modes, subgraphs=False)] if modes else []
+
+    # -- state --------------------------------------------------------------------------------------------------
+
+    async def aget_state(self, config: RunnableConfig, *, subgraphs: bool = False) -> StateSnapshot:
+        """Return the state of a thread, or of one of its checkpoints.
+
+        Args:
+            config: Names the thread, and optionally ``checkpoint_id`` and the ``checkpoint_ns`` of a subgraph.
+            subgraphs: Include the states of subgraphs in the tasks that hold them.
+
+        Raises:
+            ValueError: The graph has no checkpointer.
+        """
+        return await snapshot(self, config, subgraphs=subgraphs)
+
+    def aget_state_history(
+        self,
+        config: RunnableConfig,
+        *,
+        filter: dict[str, Any] | None = None,
+        before: RunnableConfig | None = None,
+        limit: int | None = None,
+    ) -> AsyncIterator[StateSnapshot]:
+        """Yield the states of a thread, newest first.
+
+        Args:
+            config: Names the thread.
+            filter: Metadata entries that must be equal.
+            before: Only states older than the checkpoint that this config names.
+            limit: At most so many.
+        """
+        return history(self, config, filter=filter, before=before, limit=limit)
+
+    async def aupdate_state(
+        self, config: RunnableConfig, values: Any, as_node: str | None = None, task_id: str | None = None
+    ) -> RunnableConfig:
+        """Change the state of a thread as if a node had returned `values`, and return the new checkpoint's config.
+
+        Args:
+            config: Names the thread, and optionally the checkpoint to fork from.
+            values: What the node would have returned; None writes nothing but fires its edges.
+            as_node: The node; found out when only one can be meant. ``END`` with None ends the superstep.
+            task_id: Id under which the writes are stored.
+
+        Raises:
+            InvalidUpdateError: The node is unknown or cannot be found out, or the update cannot be taken.
+            ThreadConflictError: The thread is busy, or changed meanwhile.
+        """
+        return await bulk_update(self, config, [[StateUpdate(values, as_node, task_id)]])
+
+    async def abulk_update_state(
+        self, config: RunnableConfig, supersteps: Sequence[Sequence[StateUpdate]]
+    ) -> RunnableConfig:
+        """Apply several supersteps of updates, one checkpoint each, and return the last checkpoint's config."""
+        return await bulk_update(self, config, supersteps)
+
+    async def aget_subgraphs(
+        self, *, namespace: str | None = None, recurse: bool = False
+    ) -> AsyncIterator[tuple[str, Pregel]]:
+        """Yield the graphs that nodes are known to call, with the path of node names that leads to them.
+
+        Args:
+            namespace: Only the graph at this path.
+            recurse: Include graphs inside graphs.
+        """
+        for found in subgraphs_of(self, namespace=namespace, recurse=recurse):
+            yield found
+
+    def get_subgraphs(self, *, namespace: str | None = None, recurse: bool = False) -> Iterable[tuple[str, Pregel]]:
+        """Return what `aget_subgraphs` yields."""
+        return subgraphs_of(self, namespace=namespace, recurse=recurse)
+
+    async def aclear_cache(self, nodes: Iterable[str] | None = None) -> None:
+        """Forget the cached results of `nodes`, or of all nodes.
+
+        Raises:
+            ValueError: The graph has no cache.
+        """
+        if self.cache is None:
+            raise ValueError("No cache is set for this graph. Cannot clear cache.")
+        await self.cache.aclear([("__pregel_ns_writes", name) for name in (nodes or self.nodes)])
+
+
+def _frozen(keys: str | Sequence[str]) -> str | tuple[str, ...]:
+    return keys if isinstance(keys, str) else tuple(keys)
+
+
+def _with_queue(channels: Mapping[str, Any]) -> dict[str, Any]:
+    queue = channels.get(TASKS)
+    if queue is not None and not isinstance(queue, Topic):
+        raise GraphBuildError(f"Channel {TASKS!r} is reserved for sends and must be a Topic, got {queue!r}.")
+    made: dict[str, Any] = {**channels, TASKS: Topic(Send, accumulate=False)}
+    for key, channel in made.items():
+        if isinstance(channel, BaseChannel):
+            channel.key = key
+    return made
+
+
+def _options(
+    config: RunnableConfig | None,
+    context: Any,
+    output_keys: Any,
+    interrupt_before: Any,
+    interrupt_after: Any,
+    durability: Durability | None,
+    control: RunControl | None,
+) -> RunOptions:
+    return RunOptions(
+        config=config,
+        context=context,
+        output_keys=output_keys,
+        interrupt_before=interrupt_before,
+        interrupt_after=interrupt_after,
+        durability=durability,
+        control=control,
+    )
+
+
+def _spread(take: Callable[[Any, str, Any], Any]) -> Callable[[Item], None]:
+    return lambda item: take(*item)
+
+
+def _sink(put: Callable[[Item], None], modes: frozenset[str], *, subgraphs: bool) -> Sink:
+    return Sink(put=put, put_chunk=put, bus=None, wanted=Wanted.of(modes), subgraphs=subgraphs)
+
+
+def _result(run: RunScope, loop: PregelLoop, version: str, mapper: Callable[[dict[str, Any]], Any] | None) -> Any:
+    value = output(run.spec, loop.state, run.sinks.keys) if loop.showed_values else None
+    if version == "v2":
+        if mapper is not None and isinstance(value, dict) and not loop.paused:
+            value = mapper(value)
+        return GraphOutput(value, loop.interrupts)
+    if not loop.interrupts:
+        return value
+    return {**(value if isinstance(value, dict) else {}), INTERRUPT: list(loop.interrupts)}
+
+
+async def _streamed(run: RunScope, value: Any, bus: Bus, on_lease: Callable[[Any], None]) -> None:
+    boundary: Callable[[], Awaitable[None]] = bus.boundary
+    try:
+        await run_graph(run, value, boundary, on_lease)
+    finally:
+        bus.close()
+
+
+async def _end_stream(work: asyncio.Task[None], bus: Bus, held: Sequence[Any]) -> None:
+    """End a stream's run and wait for it, however often the wait is cancelled."""
+    for lease in held:
+        lease.closing = True
+    if work.done():
+        return
+    work.cancel()
+    bus.close()
+    interrupted = await wait_settled(work)
+    if not work.cancelled():
+        work.exception()
+    if interrupted is not None:
+        raise interrupted

@@ -1,0 +1,92 @@
+"""Runs a graph with its hold on the thread, and turns what it ends with into what callers see."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from langgraph_async.errors import ThreadConflictError
+from langgraph_async.pregel import lease as leases
+from langgraph_async.pregel.loop import PregelLoop
+from langgraph_async.pregel.model import RunScope
+from langgraph_async.pregel.traceback_trim import trimmed
+
+
+async def run_graph(
+    run: RunScope, value: Any, boundary: Callable[[], Awaitable[None]] | None, on_lease: Callable[[Any], None] | None
+) -> PregelLoop:
+    """Run a graph to its end or to a pause, and return the loop that ran it.
+
+    Args:
+        run: The run.
+        value: Its input.
+        boundary: Awaited before the tasks of a superstep start.
+        on_lease: Given the run's hold on its thread, when it has one.
+
+    Raises:
+        ThreadConflictError: The thread is busy, or another run took it over.
+    """
+    try:
+        if run.is_root and run.saver is not None and run.config.thread_id is not None:
+            return await _run_leased(run, value, boundary, on_lease)
+        if run.parent is None:
+            return await _run(run, value, boundary, None)
+        return await _run_inside(run, value, boundary)
+    except BaseException as exc:
+        exc.__traceback__ = trimmed(exc.__traceback__)
+        raise
+
+
+async def _run(
+    run: RunScope, value: Any, boundary: Callable[[], Awaitable[None]] | None, start: str | None
+) -> PregelLoop:
+    loop = PregelLoop(run, boundary, start=start)
+    await loop.execute(value)
+    return loop
+
+
+async def _run_inside(run: RunScope, value: Any, boundary: Callable[[], Awaitable[None]] | None) -> PregelLoop:
+    assert run.parent is not None
+    finished = False
+    try:
+        loop = await _run(run, value, boundary, None)
+        finished = True
+    finally:
+        await run.parent.leave_graph(wait=finished)
+    return loop
+
+
+async def _run_leased(
+    run: RunScope,
+    value: Any,
+    boundary: Callable[[], Awaitable[None]] | None,
+    on_lease: Callable[[Any], None] | None,
+) -> PregelLoop:
+    thread_id = run.config.thread_id
+    assert thread_id is not None
+    lease, put_off = await leases.acquire(run.saver, thread_id, run.config.multitask_strategy)
+    if on_lease is not None:
+        on_lease(lease)
+    start = None
+    if put_off is not None and run.config.multitask_strategy == "rollback":
+        start = put_off.head_before
+        if start is None:
+            await run.saver.adelete_thread(thread_id)  # type: ignore[union-attr]
+    loop = PregelLoop(run, boundary, start=start, on_head=lambda head: setattr(lease, "head_before", head))
+    try:
+        await loop.execute(value)
+    except asyncio.CancelledError:
+        if not lease.evicted:
+            raise
+        task = asyncio.current_task()
+        if task is not None:
+            task.uncancel()
+        raise ThreadConflictError(
+            f"Another run took thread {thread_id!r} over (multitask_strategy={run.config.multitask_strategy!r} on "
+            "its side); this run was stopped. What it had committed is stored.",
+            thread_id=thread_id,
+        ) from None
+    finally:
+        leases.release(run.saver, thread_id, lease)
+    return loop
