@@ -15,6 +15,7 @@ class SerializerProtocol(Protocol):
         Raises:
             SerializationError: `obj` cannot be stored without losing something.
         """
+        ...
 
     def loads_typed(self, data: tuple[str, bytes]) -> Any:
         """Return the value that was stored.
