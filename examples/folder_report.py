@@ -26,10 +26,10 @@ from fnmatch import fnmatch
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from langgraph_async.checkpoint.memory import InMemorySaver
 from typing_extensions import TypedDict
 
 from langgraph_async import END, START, Command, Send, StateGraph, interrupt
+from langgraph_async.checkpoint.memory import InMemorySaver
 from langgraph_async.types import StreamWriter
 
 SKIPPED_FOLDERS = {"__pycache__", "node_modules", "dist", "build", "target"}

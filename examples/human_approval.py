@@ -8,10 +8,10 @@ from __future__ import annotations
 import asyncio
 from typing import Any, Literal
 
-from langgraph_async.checkpoint.memory import InMemorySaver
 from typing_extensions import TypedDict
 
 from langgraph_async import END, START, Command, StateGraph, interrupt
+from langgraph_async.checkpoint.memory import InMemorySaver
 
 LIMIT = 100
 

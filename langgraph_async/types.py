@@ -263,7 +263,7 @@ class Command(Generic[N]):
     graph: str | None = None
     update: Any = None
     resume: Any = MISSING
-    goto: Send | Sequence[Send | N] | N = ()  # type: ignore[assignment]
+    goto: Send | Sequence[Send | N] | N = ()
 
     PARENT: ClassVar[Literal["__parent__"]] = PARENT
 

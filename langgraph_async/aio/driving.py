@@ -36,7 +36,7 @@ def drive(
             except GeneratorExit:
                 run(coro.close)
                 raise
-            except BaseException as exc:
+            except BaseException as exc:  # noqa: BLE001
                 awaited = run(throw, exc)
             else:
                 awaited = run(send, sent)

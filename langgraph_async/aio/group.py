@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Coroutine
 from typing import Any
 
 import anyio
@@ -28,7 +28,7 @@ class Group:
             await group.__aenter__()
             self._group = group
 
-    def spawn(self, work: Callable[[], Awaitable[Any]]) -> None:
+    def spawn(self, work: Callable[[], Coroutine[Any, Any, Any]]) -> None:
         """Start a task. The group must be open."""
         if self._group is None:
             raise RuntimeError("The run's task group is not open.")

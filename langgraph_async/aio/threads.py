@@ -24,7 +24,8 @@ async def run_in_thread(func: Callable[..., T], *args: Any) -> T:
     outcome = call.result()
     if interrupted is not None:
         raise interrupted
-    return outcome.unbox()
+    result: T = outcome.unbox()
+    return result
 
 
 class _Outcome:
@@ -48,7 +49,7 @@ class _Outcome:
 def _boxed(func: Callable[..., Any], args: tuple[Any, ...]) -> _Outcome:
     try:
         return _Outcome(func(*args), None)
-    except BaseException as exc:
+    except BaseException as exc:  # noqa: BLE001
         return _Outcome(None, exc)
 
 

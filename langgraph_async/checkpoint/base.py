@@ -123,6 +123,7 @@ class BaseCheckpointSaver(Generic[V]):
 
     Attributes:
         serde: The serializer for values.
+        leases: Which thread is held by which run of this process; kept by the engine.
     """
 
     immediate: ClassVar[bool] = False
@@ -267,7 +268,7 @@ class BaseCheckpointSaver(Generic[V]):
             for name in channels
         }
 
-    def get_next_version(self, current: V | None, channel: None = None) -> V:
+    def get_next_version(self, current: V | None, channel: None = None) -> V:  # noqa: ARG002
         """Return a version greater than `current`.
 
         A saver that finds values by their version must not give the same one to two branches of a history: integers

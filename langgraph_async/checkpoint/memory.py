@@ -116,7 +116,7 @@ class InMemorySaver(BaseCheckpointSaver[str]):
     ) -> None:
         return None
 
-    def get_next_version(self, current: str | None, channel: None = None) -> str:
+    def get_next_version(self, current: str | None, channel: None = None) -> str:  # noqa: ARG002
         """Return a version that sorts, as text, after `current`; integers are counted on."""
         return next_version(current)
 

@@ -138,7 +138,8 @@ def _check_thread(graph: Pregel, config: RunConfig) -> None:
     if config.thread_id is None:
         raise MissingCoordinateError(
             f"Graph {graph.name!r} has a checkpointer, so its runs need the configurable keys thread_id, and "
-            "optionally checkpoint_ns, checkpoint_id. Pass config={'configurable': {'thread_id': '...'}}."
+            "optionally checkpoint_ns, checkpoint_id. Pass config={'configurable': {'thread_id': '...'}}.",
+            name=THREAD_ID,
         )
 
 
@@ -146,9 +147,7 @@ def _check_durability(durability: str, saver: Any) -> None:
     if durability not in ("sync", "async", "exit"):
         raise ConfigError(f"durability must be 'sync', 'async' or 'exit', got {durability!r}.")
     if saver is None:
-        warnings.warn(
-            "`durability` has no effect when no checkpointer is present.", UserWarning, stacklevel=6
-        )
+        warnings.warn("`durability` has no effect when no checkpointer is present.", UserWarning, stacklevel=6)
 
 
 def _namespace(graph: Pregel, parent: TaskScope, call: int) -> str:
@@ -166,9 +165,7 @@ def _replay(config: RunConfig) -> Replay | None:
     return Replay(wanted, {}) if wanted is not None and not ns else None
 
 
-def _keys(
-    spec: GraphSpec, given: str | Iterable[str] | None, default: str | tuple[str, ...]
-) -> str | tuple[str, ...]:
+def _keys(spec: GraphSpec, given: str | Iterable[str] | None, default: str | tuple[str, ...]) -> str | tuple[str, ...]:
     if given is None:
         return default
     keys = given if isinstance(given, str) else tuple(given)

@@ -34,8 +34,10 @@ class _Portal:
         with self._lock:
             if self._portal is None:
                 self._stack = ExitStack()
-                self._portal = self._stack.enter_context(anyio.from_thread.start_blocking_portal(name="langgraph_async"))
-                threading._register_atexit(self.close)  # type: ignore[attr-defined]  # noqa: SLF001
+                self._portal = self._stack.enter_context(
+                    anyio.from_thread.start_blocking_portal(name="langgraph_async")
+                )
+                threading._register_atexit(self.close)  # type: ignore[attr-defined]
             return self._portal
 
     def close(self) -> None:

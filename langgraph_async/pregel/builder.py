@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any
-
-from typing_extensions import Self
+from typing import Any, Self
 
 from langgraph_async.constants import TASKS
 from langgraph_async.errors import GraphBuildError, InvalidUpdateError

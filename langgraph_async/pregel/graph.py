@@ -5,9 +5,7 @@ from __future__ import annotations
 import asyncio
 import copy
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
-from typing import Any, ClassVar, Literal
-
-from typing_extensions import Self
+from typing import Any, ClassVar, Literal, Self
 
 from langgraph_async.aio.spawn import spawn
 from langgraph_async.aio.threads import wait_settled
@@ -33,7 +31,16 @@ from langgraph_async.stream.bus import Bus
 from langgraph_async.stream.parts import Collector, Mappers, Namespace, check_version, shape
 from langgraph_async.stream.printing import printer
 from langgraph_async.stream.wanted import Wanted, parse_modes
-from langgraph_async.types import All, Durability, GraphOutput, RetryPolicy, Send, StateSnapshot, StateUpdate, StreamMode
+from langgraph_async.types import (
+    All,
+    Durability,
+    GraphOutput,
+    RetryPolicy,
+    Send,
+    StateSnapshot,
+    StateUpdate,
+    StreamMode,
+)
 
 
 class Pregel(BlockingView):
@@ -163,7 +170,7 @@ class Pregel(BlockingView):
     def copy(self, update: Mapping[str, Any] | None = None) -> Self:
         """Return a shallow copy with some attributes replaced."""
         made = copy.copy(self)
-        made._spec = None  # noqa: SLF001
+        made._spec = None
         for key, value in (update or {}).items():
             setattr(made, key, value)
         return made
@@ -221,9 +228,7 @@ class Pregel(BlockingView):
             BaseException: Whatever a node raises, unchanged.
         """
         modes, is_list = parse_modes(stream_mode, "values")
-        options = _options(
-            config, context, output_keys, interrupt_before, interrupt_after, durability, control
-        )
+        options = _options(config, context, output_keys, interrupt_before, interrupt_after, durability, control)
         mappers = self._mappers(output_keys)
         sinks: list[Sink] = []
         collector: Collector | None = None
@@ -285,15 +290,11 @@ class Pregel(BlockingView):
         """
         parent = calling_task(self, config)
         modes, is_list = parse_modes(stream_mode, "values" if parent is not None else self.stream_mode)
-        options = _options(
-            config, context, output_keys, interrupt_before, interrupt_after, durability, control
-        )
+        options = _options(config, context, output_keys, interrupt_before, interrupt_after, durability, control)
         mappers = self._mappers(output_keys)
         form = shape(version, is_list=is_list, subgraphs=subgraphs, mappers=mappers)
         bus = Bus()
-        own = Sink(
-            put=bus.put_fact, put_chunk=bus.put, bus=bus, wanted=Wanted.of(modes), subgraphs=subgraphs
-        )
+        own = Sink(put=bus.put_fact, put_chunk=bus.put, bus=bus, wanted=Wanted.of(modes), subgraphs=subgraphs)
         sinks = (own, *self._printers(print_mode, debug))
         run = self._begin(options, sinks, self.stream_channels_asis)
         if run.ns:
@@ -345,22 +346,16 @@ class Pregel(BlockingView):
             raise exc.exceptions[0] from None
         return results
 
-    def _begin(
-        self, options: RunOptions, sinks: tuple[Sink, ...], default_keys: str | tuple[str, ...]
-    ) -> RunScope:
+    def _begin(self, options: RunOptions, sinks: tuple[Sink, ...], default_keys: str | tuple[str, ...]) -> RunScope:
         parent = calling_task(self, options.config)
         call = parent.enter_graph() if parent is not None else 0
-        return make_run(
-            self, self.spec, options, parent=parent, sinks=sinks, default_keys=default_keys, call=call
-        )
+        return make_run(self, self.spec, options, parent=parent, sinks=sinks, default_keys=default_keys, call=call)
 
     def _mappers(self, output_keys: str | Sequence[str] | None) -> dict[Namespace, Mappers]:
         schemas = self.schemas
         if schemas is None:
             return {(): Mappers()}
-        return {
-            (): Mappers(output=schemas.output_mapper if output_keys is None else None, state=schemas.state_mapper)
-        }
+        return {(): Mappers(output=schemas.output_mapper if output_keys is None else None, state=schemas.state_mapper)}
 
     def _printers(self, print_mode: StreamMode | Sequence[StreamMode], debug: bool | None) -> list[Sink]:
         modes, _ = parse_modes(print_mode, (), option="print_mode")

@@ -30,8 +30,6 @@ async def history(
     yield
 
 
-def subgraphs_of(
-    graph: Pregel, *, namespace: str | None = None, recurse: bool = False
-) -> Iterable[tuple[str, Pregel]]:
+def subgraphs_of(graph: Pregel, *, namespace: str | None = None, recurse: bool = False) -> Iterable[tuple[str, Pregel]]:
     """Return the graphs that nodes are known to call."""
     raise NotImplementedError

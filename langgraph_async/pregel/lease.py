@@ -18,6 +18,7 @@ from langgraph_async.errors import ThreadConflictError
 _TURNS = 3
 """Turns of the event loop after which an abandoned stream has begun to close itself."""
 
+
 @dataclass(slots=True, eq=False)
 class Lease:
     """A run's hold on a thread.

@@ -127,7 +127,7 @@ class PregelLoop:
             while (tasks := self._plan_step()) is not None:
                 await self._run_step(tasks)
                 await self._close_step(tasks)
-        except BaseException as exc:
+        except BaseException as exc:  # noqa: BLE001
             error = exc
         error = await self._flush(error)
         await self._group.close()
@@ -143,7 +143,7 @@ class PregelLoop:
             return error
         try:
             await self._persister.flush()
-        except BaseException as exc:
+        except BaseException as exc:  # noqa: BLE001
             if error is None or isinstance(error, GraphInterrupt) or isinstance(exc, asyncio.CancelledError):
                 return exc
         return error
@@ -371,7 +371,7 @@ class PregelLoop:
 
     def _show_checkpoint(self) -> None:
         run, state = self._run, self.state
-        shown = run.ns and {"checkpoint_map": {**run.checkpoint_map, run.ns: state.checkpoint_id}} or {}
+        shown = (run.ns and {"checkpoint_map": {**run.checkpoint_map, run.ns: state.checkpoint_id}}) or {}
         config = place(run, run.ns, state.checkpoint_id)[CONF]
         parent = {**config, CHECKPOINT_ID: state.parent_id} if state.parent_id else None
         emit_checkpoint(

@@ -95,15 +95,15 @@ def make_spec(
     consuming: set[str] = set()
     finishing: list[str] = []
     seeded: list[str] = []
-    for key, channel in channels.items():
-        kind = type(channel)
+    for key, declared in channels.items():
+        kind = type(declared)
         if kind.reacts_to_empty:
             reactive.add(key)
         if kind.consume is not BaseChannel.consume:
             consuming.add(key)
         if kind.finish is not BaseChannel.finish:
             finishing.append(key)
-        if key in value_keys and channel.from_checkpoint(MISSING).is_available():
+        if key in value_keys and declared.from_checkpoint(MISSING).is_available():
             seeded.append(key)
     return GraphSpec(
         name=name,

@@ -161,9 +161,7 @@ class PregelRunner:
 
     # -- one task ---------------------------------------------------------------------------------------------
 
-    async def _attempt(
-        self, scope: TaskScope, on_suspend: Callable[[], None] | None
-    ) -> asyncio.CancelledError | None:
+    async def _attempt(self, scope: TaskScope, on_suspend: Callable[[], None] | None) -> asyncio.CancelledError | None:
         """Run one attempt and commit what it comes to; return the cancellation that ended it, if one did."""
         if self._run.sinks.updates:
             scope.stepwise = self._stepwise(scope)
@@ -175,7 +173,7 @@ class PregelRunner:
             writes = await drive(run_attempt(scope), context, on_suspend)
         except asyncio.CancelledError as exc:
             cancelled = self._cancelled(scope, exc)
-        except BaseException as exc:
+        except BaseException as exc:  # noqa: BLE001
             self._ended(scope, exc)
         else:
             if scope.paused:
@@ -250,7 +248,7 @@ class PregelRunner:
             return
         try:
             self._store(rows, self._left == 0)
-        except Exception as exc:
+        except Exception as exc:  # noqa: BLE001
             if self.failure is None:
                 self.failure = exc
                 self._abort()

@@ -54,9 +54,7 @@ class Stored:
         """Return the questions that still wait for an answer; `ns` is the task's namespace."""
         if self.finished:
             return ()
-        done = {
-            interrupt_id(ns, slot) for slot, answer in enumerate(self.answers) if answer is not HOLE
-        }
+        done = {interrupt_id(ns, slot) for slot, answer in enumerate(self.answers) if answer is not HOLE}
         return tuple(q for q in self.asked if q.id not in done)
 
 

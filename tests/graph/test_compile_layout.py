@@ -1,5 +1,6 @@
 """What a drawing becomes: channels, triggers, policies. The names are on disk."""
 
+import itertools
 import operator
 from dataclasses import dataclass
 from typing import Annotated
@@ -210,7 +211,7 @@ def test_ten_thousand_nodes_compile_without_quadratic_work():
     for name in names:
         builder.add_node(name, node)
     builder.add_edge(START, names[0])
-    for start, end in zip(names, names[1:]):
+    for start, end in itertools.pairwise(names):
         builder.add_edge(start, end)
 
     parts = translate(builder)

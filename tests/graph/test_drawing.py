@@ -1,5 +1,6 @@
 """Drawings: edges, and the Mermaid text that users know."""
 
+import itertools
 import operator
 from typing import Annotated, Literal
 
@@ -206,6 +207,6 @@ async def test_the_async_spelling_draws_the_same():
 
 def test_a_chain_longer_than_the_loop_limit_is_drawn_whole():
     names = [f"n{i:03}" for i in range(400)]
-    drawn = draw(names, [(START, names[0]), *zip(names, names[1:])])
+    drawn = draw(names, [(START, names[0]), *itertools.pairwise(names)])
 
     assert len(drawn.edges) == 401

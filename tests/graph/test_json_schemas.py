@@ -2,11 +2,11 @@
 
 import operator
 from dataclasses import dataclass, field
-from typing import Annotated
+from typing import Annotated, NotRequired
 
 import pytest
 from pydantic import BaseModel
-from typing_extensions import NotRequired, TypedDict
+from typing_extensions import TypedDict
 
 from langgraph_async.graph import START, StateGraph
 

@@ -198,7 +198,7 @@ def test_anything_that_may_take_two_values_is_a_reducer(reducer: Any) -> None:
 
 
 def test_a_channel_class_that_needs_more_than_a_type_is_refused() -> None:
-    with pytest.raises(SchemaError, match="Field 'total' of schema Reduced: .*names.*Put an instance"):
+    with pytest.raises(SchemaError, match=r"Field 'total' of schema Reduced: .*names.*Put an instance"):
         from langgraph_async.channels import NamedBarrierValue
 
         channels_of(schema_with(NamedBarrierValue))
@@ -208,5 +208,5 @@ def test_an_unresolvable_annotation_is_a_schema_error() -> None:
     class Broken(typing.TypedDict):
         price: "Decimal"  # type: ignore[name-defined]  # noqa: F821
 
-    with pytest.raises(SchemaError, match="Field 'price' of .*Broken: cannot resolve 'Decimal'"):
+    with pytest.raises(SchemaError, match=r"Field 'price' of .*Broken: cannot resolve 'Decimal'"):
         channels_of(Broken)

@@ -147,7 +147,7 @@ def test_only_keys_of_the_input_schema_are_written_and_other_known_keys_are_pass
 
 
 def test_an_unknown_key_of_the_input_is_refused():
-    with pytest.raises(InvalidUpdateError, match="The input of graph 'g' has the key 'lgo'.*Did you mean 'log'"):
+    with pytest.raises(InvalidUpdateError, match=r"The input of graph 'g' has the key 'lgo'.*Did you mean 'log'"):
         input_writer(State)({"lgo": 1})
 
 
@@ -171,7 +171,7 @@ def test_plain_keys_of_a_pydantic_state_are_checked_and_converted_when_written()
     assert list(nodes[START].write({"x": "7"})) == [("x", 7)]
     with pytest.raises(InvalidUpdateError, match="Node 'a' of graph 'g' wrote a value to 'x'"):
         nodes["a"].write({"x": "seven"})
-    with pytest.raises(InvalidUpdateError, match="The input of graph 'g' has a value for 'x'"):
+    with pytest.raises(InvalidUpdateError, match=r"The input of graph 'g' has a value for 'x'"):
         nodes[START].write({"x": "seven"})
 
 

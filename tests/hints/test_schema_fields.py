@@ -229,7 +229,7 @@ def test_reading_hints_loads_no_schema_library() -> None:
 @pytest.mark.skipif(sys.version_info < (3, 12), reason="the syntax is newer")
 def test_type_statements_and_type_parameters_are_understood() -> None:
     names: dict[str, Any] = {"TypedDict": typing.TypedDict, "Annotated": Annotated, "add": operator.add}
-    exec(  # noqa: S102 - the oldest supported Python cannot parse it
+    exec(
         "type Log[T] = Annotated[list[T], add]\nclass State[T](TypedDict):\n    log: Log[T]\n    one: T\n",
         names,
     )

@@ -40,14 +40,7 @@ def apply_tasks(
     """
     if len(tasks) > 1:
         tasks = sorted(tasks, key=_order)
-    versions, seen = state.versions, state.seen
-    for task in tasks:
-        mark = seen.get(task.name)
-        if mark is None:
-            mark = seen[task.name] = {}
-        for trigger in task.triggers:
-            if trigger in versions:
-                mark[trigger] = versions[trigger]
+    _mark_seen(state, tasks)
     version = next_version(state.newest)
     changed = _Changes(spec, state, version)
     if spec.consuming:
@@ -64,6 +57,17 @@ def apply_tasks(
         _close_step(spec, state, changed, grouped)
     state.updated = changed.updated
     return changed.updated
+
+
+def _mark_seen(state: StepState, tasks: Iterable[Task]) -> None:
+    versions, seen = state.versions, state.seen
+    for task in tasks:
+        mark = seen.get(task.name)
+        if mark is None:
+            mark = seen[task.name] = {}
+        for trigger in task.triggers:
+            if trigger in versions:
+                mark[trigger] = versions[trigger]
 
 
 def _close_step(spec: GraphSpec, state: StepState, changed: _Changes, grouped: dict[str, list[Any]]) -> None:

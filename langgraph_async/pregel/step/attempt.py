@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncGenerator, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -123,7 +123,7 @@ async def _collect(action: Action, scope: TaskScope) -> _Written:
     """Take every value that a generator yields as an update of its own."""
     writes: list[Write] = []
     iterator = action.func(scope.task.input, **arguments(action, scope))
-    items = iterator if action.kind == "async_gen" else _in_threads(iterator)
+    items: AsyncGenerator[Any, None] = iterator if action.kind == "async_gen" else _in_threads(iterator)
     try:
         async for item in items:
             if item is None:
@@ -133,11 +133,11 @@ async def _collect(action: Action, scope: TaskScope) -> _Written:
             if scope.stepwise is not None:
                 scope.stepwise(written)
     finally:
-        await items.aclose()  # type: ignore[attr-defined]
+        await items.aclose()
     return _Written(writes)
 
 
-async def _in_threads(iterator: Iterator[Any]) -> AsyncIterator[Any]:
+async def _in_threads(iterator: Iterator[Any]) -> AsyncGenerator[Any, None]:
     try:
         while (item := await run_in_thread(next, iterator, _EXHAUSTED)) is not _EXHAUSTED:
             yield item

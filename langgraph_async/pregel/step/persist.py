@@ -196,7 +196,7 @@ class Persister:
                     await self._store(self._queue[0])
                     self._queue.popleft()
                     self._wake()
-        except BaseException as exc:
+        except BaseException as exc:  # noqa: BLE001
             self._failure = exc
             self._queue.clear()
         finally:

@@ -6,7 +6,7 @@ it is given.
 
 from __future__ import annotations
 
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from typing import Any
 
 from langgraph_async.checkpoint.base import Checkpoint, CheckpointMetadata, CheckpointTuple
@@ -156,7 +156,7 @@ def make_checkpoint(
     """
     return Checkpoint(
         v=FORMAT_VERSION,
-        ts=datetime.now(timezone.utc).isoformat(),
+        ts=datetime.now(UTC).isoformat(),
         id=checkpoint_id(step),
         channel_values=stored_values,
         channel_versions=state.versions.copy(),
