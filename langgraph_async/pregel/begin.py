@@ -193,6 +193,7 @@ def _runtime(graph: Pregel, options: RunOptions, config: RunConfig, parent: Task
     above = parent.run.runtime if parent is not None else Runtime()
     return above.override(
         context=context if context is not None else above.context,
+        previous=None,
         store=above.store if above.store is not None else graph.store,
         server_info=_server_info(config) or above.server_info,
         control=options.control or above.control,
@@ -224,7 +225,7 @@ def _limiter(config: RunConfig, parent: TaskScope | None) -> Limiter | None:
 def _checkpoint_map(parent: TaskScope | None) -> dict[str, str]:
     if parent is None:
         return {}
-    return {**parent.run.checkpoint_map, parent.run.ns: parent.task.checkpoint_id}
+    return parent.checkpoint_map
 
 
 def _count(current: Any) -> int:

@@ -496,7 +496,8 @@ def _result(run: RunScope, loop: PregelLoop, version: str, mapper: Callable[[dic
         return GraphOutput(value, loop.interrupts)
     if not loop.interrupts:
         return value
-    return {**(value if isinstance(value, dict) else {}), INTERRUPT: list(loop.interrupts)}
+    shown = value if isinstance(value, dict) and not isinstance(run.sinks.keys, str) else {}
+    return {**shown, INTERRUPT: list(loop.interrupts)}
 
 
 async def _streamed(run: RunScope, value: Any, bus: Bus, on_lease: Callable[[Any], None]) -> None:

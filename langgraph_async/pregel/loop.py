@@ -15,7 +15,7 @@ from typing import Any
 
 from langgraph_async.aio.group import Group
 from langgraph_async.checkpoint.base import TaskWrites
-from langgraph_async.constants import CHECKPOINT_ID, CONF, ERROR, INPUT, NULL_TASK_ID, START
+from langgraph_async.constants import CHECKPOINT_ID, CONF, ERROR, INPUT, NULL_TASK_ID, PREVIOUS, START
 from langgraph_async.errors import (
     EmptyInputError,
     ErrorCode,
@@ -65,6 +65,7 @@ from langgraph_async.pregel.step.snapshot import (
 from langgraph_async.pregel.stored import loose_writes, restore_tasks
 from langgraph_async.pregel.task import Task
 from langgraph_async.pregel.task_view import task_states
+from langgraph_async.pregel.view import detached
 from langgraph_async.types import Command, Interrupt
 
 _SLICE_S = 0.005
@@ -161,6 +162,7 @@ class PregelLoop:
             self._persister.head = loaded.head
         if loaded.checkpoint is not None:
             self.state = restore(run.spec, loaded.checkpoint)
+            self._recall_previous()
         if self._goes_on(value, loaded):
             assert loaded.checkpoint is not None
             check_nodes_exist(run.spec, loaded.checkpoint, run.config.thread_id)
@@ -169,6 +171,12 @@ class PregelLoop:
             self._begin(value)
         if self._persister is not None:
             await self._persister.flush_unless_exit()
+
+    def _recall_previous(self) -> None:
+        """Give nodes what the last run of an entrypoint saved on the thread."""
+        run, state = self._run, self.state
+        if PREVIOUS in run.spec.channels and state.channels[PREVIOUS].is_available():
+            run.runtime = run.runtime.override(previous=detached(state.channels[PREVIOUS].get()))
 
     def _goes_on(self, value: Any, loaded: Loaded) -> bool:
         if loaded.checkpoint is None or not self.state.versions:
@@ -300,7 +308,7 @@ class PregelLoop:
         todo = [task for task in tasks if not task.finished and not task.left_alone]
         paused = any(task.left_alone for task in tasks)
         if todo:
-            runner = PregelRunner(run, state, self._group, self._store if self._persister is not None else None)
+            runner = self._runner()
             await runner.run(todo)
             paused = paused or runner.paused
         if paused:
@@ -308,6 +316,12 @@ class PregelLoop:
                 if task.left_alone:
                     emit_interrupts(run, state, task.asked)
             raise GraphInterrupt([question for task in tasks if not task.finished for question in task.asked])
+
+    def _runner(self) -> PregelRunner:
+        persister = self._persister
+        store = self._store if persister is not None else None
+        stored = persister.flush if persister is not None and self._run.durability == "sync" else None
+        return PregelRunner(self._run, self.state, self._group, store, stored)
 
     def _store(self, rows: TaskWrites, last: bool) -> None:
         assert self._persister is not None

@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import threading
 from collections import deque
-from collections.abc import Callable, Sequence
-from typing import TypeAlias
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, TypeAlias
 
 from langgraph_async import ambient
 from langgraph_async.aio.driving import drive
@@ -25,21 +26,32 @@ from langgraph_async.errors import (
     ParentCommand,
     is_invalid_resume,
 )
+from langgraph_async.pregel.calls import Calls
 from langgraph_async.pregel.model import RunScope, StepState
 from langgraph_async.pregel.node import Write
 from langgraph_async.pregel.scope import TaskScope
 from langgraph_async.pregel.step import commit
 from langgraph_async.pregel.step.attempt import run_attempt
 from langgraph_async.pregel.step.emit import emit_interrupts, emit_task_result, emit_updates
-from langgraph_async.pregel.task import Task
+from langgraph_async.pregel.task import CallTask, Task
 from langgraph_async.types import Interrupt
 
 Store: TypeAlias = Callable[[TaskWrites, bool], None]
 """Takes a task's writes, and whether it was the last one of its superstep."""
 
+_LOCK = threading.Lock()
+
 
 class PregelRunner:
-    """Runs the tasks of one superstep.
+    """Runs the tasks of one superstep, and the functions that they call.
+
+    Args:
+        run: The run.
+        state: The state that the superstep starts from.
+        group: Owns the asyncio tasks.
+        store: Takes the writes of a task, or None without a saver.
+        stored: Waits until what was taken is stored; given when the result of a call must be stored before its
+            caller sees it.
 
     Attributes:
         questions: What paused tasks asked, in the order in which they paused.
@@ -47,7 +59,14 @@ class PregelRunner:
         failure: What the first failed task raised, or None.
     """
 
-    def __init__(self, run: RunScope, state: StepState, group: Group, store: Store | None) -> None:
+    def __init__(
+        self,
+        run: RunScope,
+        state: StepState,
+        group: Group,
+        store: Store | None,
+        stored: Callable[[], Awaitable[None]] | None = None,
+    ) -> None:
         self.questions: list[Interrupt] = []
         self.paused = False
         self.failure: BaseException | None = None
@@ -55,6 +74,9 @@ class PregelRunner:
         self._state = state
         self._group = group
         self._store = store
+        self._stored = stored
+        self._loop = asyncio.get_running_loop()
+        self._calls: Calls | None = None
         self._queue: deque[Task] = deque()
         self._left = 0
         self._aborting = False
@@ -83,7 +105,7 @@ class PregelRunner:
         limiter = self._run.limiter
         if limiter is not None:
             await limiter.acquire()
-        scope = TaskScope(self._run, task, self._state)
+        scope = TaskScope(self._run, task, self._state, self)
         cancelled = await self._attempt(scope, None)
         if cancelled is not None:
             raise cancelled
@@ -114,7 +136,7 @@ class PregelRunner:
                 if not self._queue:
                     limiter.release()
                     break
-            scope = TaskScope(self._run, self._queue.popleft(), self._state)
+            scope = TaskScope(self._run, self._queue.popleft(), self._state, self)
             self._running[me] = scope
             cancelled = await self._attempt(scope, self._suspended)
             del self._running[me]
@@ -170,7 +192,14 @@ class PregelRunner:
         scope.holds_slot = self._run.limiter is not None
         cancelled: asyncio.CancelledError | None = None
         try:
-            writes = await drive(run_attempt(scope), context, on_suspend)
+            try:
+                writes = await drive(run_attempt(scope), context, on_suspend)
+            except BaseException as exc:
+                if scope.running:
+                    await drive(scope.finish_calls(exc), context, on_suspend)
+                raise
+            if scope.running:
+                await drive(scope.finish_calls(), context, on_suspend)
         except asyncio.CancelledError as exc:
             cancelled = self._cancelled(scope, exc)
         except BaseException as exc:  # noqa: BLE001
@@ -249,6 +278,32 @@ class PregelRunner:
         try:
             self._store(rows, self._left == 0)
         except Exception as exc:  # noqa: BLE001
-            if self.failure is None:
-                self.failure = exc
-                self._abort()
+            self._broken(exc)
+
+    def _broken(self, exc: Exception) -> None:
+        """End the superstep: something could not be stored."""
+        if self.failure is None:
+            self.failure = exc
+            self._abort()
+
+    # -- the functions that tasks call ------------------------------------------------------------------------
+
+    def start_call(self, caller: TaskScope, task: CallTask) -> Any:
+        """Start a call that a task makes, and return the future of its result."""
+        if self._calls is None:
+            save = self._save_call if self._store is not None else None
+            calls = Calls(
+                run=self._run, state=self._state, group=self._group, save=save, stored=self._stored, loop=self._loop
+            )
+            with _LOCK:
+                self._calls = self._calls or calls
+        return self._calls.start(caller, task)
+
+    def _save_call(self, rows: TaskWrites) -> BaseException | None:
+        assert self._store is not None
+        try:
+            self._store(rows, False)
+        except Exception as exc:  # noqa: BLE001
+            self._broken(exc)
+            return exc
+        return None

@@ -46,8 +46,10 @@ async def run_attempt(scope: TaskScope) -> list[Write]:
             else:
                 output = await _call(action, task.input, scope)
         except ParentCommand as signal:
+            if action.literal:
+                raise
             output = _taken_over(signal, scope)
-        if type(output) is not dict:
+        if type(output) is not dict and not action.literal:
             output = await _resolved(output, scope)
         writes = output.writes if isinstance(output, _Written) else list(node.write(output))
     scope.body = writes
@@ -102,7 +104,8 @@ async def _call(action: Action, value: Any, scope: TaskScope) -> Any:
     if kind == "inline":
         result = action.func(value, **given)
     else:
-        result = await run_in_thread(functools.partial(action.func, value, **given))
+        work = functools.partial(action.func, value, **given)
+        result = await run_in_thread(work, depth=scope.depth, on_cancel=scope.refuse_calls)
     if inspect.isawaitable(result):
         result = await result
     return result

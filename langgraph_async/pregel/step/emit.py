@@ -61,7 +61,8 @@ def emit_interrupts(run: RunScope, state: StepState, questions: Sequence[Interru
         if sink.wanted.updates:
             sink.put((run.ns_levels, "updates", interrupt_payload(fresh)))
         if sink.wanted.values and fresh:
-            sink.put((run.ns_levels, "values", values_payload(output(run.spec, state, run.sinks.keys), fresh)))
+            shown = output(run.spec, state, run.sinks.keys) if isinstance(run.sinks.keys, tuple) else None
+            sink.put((run.ns_levels, "values", values_payload(shown, fresh)))
 
 
 def emit_task_start(run: RunScope, task: Task) -> None:
