@@ -6,9 +6,7 @@ import inspect
 import typing
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Generic
-
-from typing_extensions import TypeVar
+from typing import Any, Generic, TypeVar
 
 from langgraph_async.channels import EphemeralValue, LastValue
 from langgraph_async.constants import END, PREVIOUS, START
@@ -21,8 +19,8 @@ from langgraph_async.pregel.subgraphs import find_subgraphs
 from langgraph_async.serde.allowlist import collect_types
 from langgraph_async.types import CachePolicy, TimeoutPolicy
 
-R = TypeVar("R", default=Any)
-S = TypeVar("S", default=Any)
+R = TypeVar("R")
+S = TypeVar("S")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -61,10 +61,11 @@ class Call:
         self.cancelled = False
 
     def cancel(self) -> None:
-        """Ask it to end; its future is cancelled when it has ended."""
-        self.cancelled = True
-        if self.worker is not None:
-            self.worker.cancel()
+        """Ask it to end, once: what cleans up must not be cancelled again."""
+        if not self.cancelled:
+            self.cancelled = True
+            if self.worker is not None:
+                self.worker.cancel()
 
     def given_up(self, future: asyncio.Future[Any]) -> None:
         """End it when nobody wants its result any more."""
@@ -185,7 +186,8 @@ class Calls:
     async def _attempt(self, call: Call) -> Any:
         """Run the function, and wait for what it has called itself; return its result."""
         scope, limiter = call.scope, self._run.limiter
-        if call.cancelled:
+        if call.cancelled or call.future.cancelled():
+            call.cancelled = True
             raise asyncio.CancelledError
         if limiter is not None:
             await limiter.acquire()
