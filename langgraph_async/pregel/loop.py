@@ -277,7 +277,7 @@ class PregelLoop:
             return None
         if state.remaining_steps < 1 and any(task.name != START for task in tasks):
             raise self._out_of_steps(tasks)
-        if stops_at(state, run.interrupt_before, tasks):
+        if run.interrupt_before and stops_at(state, run.interrupt_before, tasks):
             raise GraphInterrupt(())
         if run.control.drain_requested:
             raise GraphDrained(run.control.drain_reason or "shutdown")
@@ -292,13 +292,15 @@ class PregelLoop:
         if run.sinks.tasks:
             for task in tasks:
                 emit_task_start(run, task)
-        for task in tasks:
-            if task.cached:
-                emit_updates(run, task, task.writes, cached=True)
+        todo, paused = tasks, False
+        if state.pending:
+            for task in tasks:
+                if task.cached:
+                    emit_updates(run, task, task.writes, cached=True)
+            todo = [task for task in tasks if not task.finished and not task.left_alone]
+            paused = any(task.left_alone for task in tasks)
         if self._boundary is not None:
             await self._boundary()
-        todo = [task for task in tasks if not task.finished and not task.left_alone]
-        paused = any(task.left_alone for task in tasks)
         if todo:
             runner = PregelRunner(run, state, self._group, self._store if self._persister is not None else None)
             await runner.run(todo)
@@ -322,15 +324,18 @@ class PregelLoop:
             raise
         state.pending = []
         run.answers.resuming = False
-        if any(task.name != START for task in tasks):
+        if tasks[0].name != START or len(tasks) > 1:
             self._taken += 1
         if not updated.isdisjoint(run.sinks.key_set):
             self.showed_values = True
-            emit_values(run, state)
-        self._checkpoint("loop", updated)
-        if self._persister is not None:
+            if run.sinks.values:
+                emit_values(run, state)
+        if self._persister is None:
+            state.step += 1
+        else:
+            self._checkpoint("loop", updated)
             await self._persister.boundary()
-        if stops_at(state, run.interrupt_after, tasks):
+        if run.interrupt_after and stops_at(state, run.interrupt_after, tasks):
             if run.sinks.checkpoints and run.saver is not None:
                 state.tasks = plan(run.spec, state, run.ns)
                 self._show_checkpoint()

@@ -45,6 +45,7 @@ class GraphSpec:
         finishing: Channels that change when the run is about to end.
         copied: Nodes that read exactly `value_keys`.
         untracked: Channels that are never stored.
+        validated: Channels whose reduced value the schema checks.
     """
 
     name: str
@@ -62,6 +63,7 @@ class GraphSpec:
     finishing: tuple[str, ...]
     copied: frozenset[str]
     untracked: frozenset[str]
+    validated: frozenset[str]
     joins: tuple[Join, ...]
     renamed: Mapping[str, str]
     schemas: Schemas | None
@@ -125,6 +127,7 @@ def make_spec(
             if isinstance(node.channels, tuple) and frozenset(node.channels) == value_keys
         ),
         untracked=frozenset(key for key, channel in channels.items() if isinstance(channel, UntrackedValue)),
+        validated=frozenset(schemas.result_validators) if schemas is not None else frozenset(),
         joins=joins,
         renamed=renamed,
         schemas=schemas,

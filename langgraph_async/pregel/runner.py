@@ -9,9 +9,9 @@ one fails, those that were not reached yet still run up to their first await, as
 from __future__ import annotations
 
 import asyncio
-import contextvars
 from collections import deque
 from collections.abc import Callable, Sequence
+from contextvars import copy_context
 from typing import TypeAlias
 
 from langgraph_async import ambient
@@ -32,7 +32,6 @@ from langgraph_async.pregel.step import commit
 from langgraph_async.pregel.step.attempt import run_attempt
 from langgraph_async.pregel.step.emit import emit_interrupts, emit_task_result, emit_updates
 from langgraph_async.pregel.task import Task
-from langgraph_async.types import Interrupt
 
 Store: TypeAlias = Callable[[TaskWrites, bool], None]
 """Takes a task's writes, and whether it was the last one of its superstep."""
@@ -42,13 +41,11 @@ class PregelRunner:
     """Runs the tasks of one superstep.
 
     Attributes:
-        questions: What paused tasks asked, in the order in which they paused.
         paused: Whether any task paused; a static breakpoint in a nested graph asks nothing.
         failure: What the first failed task raised, or None.
     """
 
     def __init__(self, run: RunScope, state: StepState, group: Group, store: Store | None) -> None:
-        self.questions: list[Interrupt] = []
         self.paused = False
         self.failure: BaseException | None = None
         self._run = run
@@ -163,11 +160,14 @@ class PregelRunner:
 
     async def _attempt(self, scope: TaskScope, on_suspend: Callable[[], None] | None) -> asyncio.CancelledError | None:
         """Run one attempt and commit what it comes to; return the cancellation that ended it, if one did."""
-        if self._run.sinks.updates:
+        task = scope.task
+        action = task.node.action
+        if action is not None and self._run.sinks.updates and action.kind in ("async_gen", "gen"):
             scope.stepwise = self._stepwise(scope)
-        context = contextvars.copy_context()
+        context = copy_context()
         context.run(ambient.current.set, scope)
-        scope.holds_slot = self._run.limiter is not None
+        limiter = self._run.limiter
+        scope.holds_slot = limiter is not None
         cancelled: asyncio.CancelledError | None = None
         try:
             writes = await drive(run_attempt(scope), context, on_suspend)
@@ -182,9 +182,9 @@ class PregelRunner:
                 self._succeed(scope, writes)
         finally:
             scope.close()
-            if scope.holds_slot and self._run.limiter is not None:
+            if scope.holds_slot and limiter is not None:
                 scope.holds_slot = False
-                self._run.limiter.release()
+                limiter.release()
         return cancelled
 
     def _stepwise(self, scope: TaskScope) -> Callable[[list[Write]], None]:
@@ -207,17 +207,16 @@ class PregelRunner:
             self._fail(scope, exc)
 
     def _succeed(self, scope: TaskScope, writes: list[Write]) -> None:
-        task = scope.task
-        rows = commit.success(scope, writes)
-        self._save(rows)
-        if task.node.action is None or task.node.action.kind not in ("async_gen", "gen") or not writes:
+        task, sinks = scope.task, self._run.sinks
+        self._save(commit.success(scope, writes, store=self._store is not None))
+        if sinks.updates and (scope.stepwise is None or not writes):
             emit_updates(self._run, task, writes)
-        emit_task_result(self._run, task, writes=writes)
+        if sinks.tasks:
+            emit_task_result(self._run, task, writes=writes)
 
     def _pause(self, scope: TaskScope, exc: BaseException | None) -> None:
         questions, rows = commit.paused(scope, exc)
         self.paused = True
-        self.questions.extend(questions)
         self._save(rows)
         if questions:
             emit_interrupts(self._run, self._state, questions)

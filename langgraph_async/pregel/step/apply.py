@@ -48,9 +48,10 @@ def apply_tasks(
             if state.channels[trigger].consume():
                 changed.note(trigger, updated=False)
     grouped = group_writes(tasks)
-    for key, value in loose:
-        if key not in _NOT_CHANNELS:
-            grouped.setdefault(key, []).append(value)
+    if loose:
+        for key, value in loose:
+            if key not in _NOT_CHANNELS:
+                grouped.setdefault(key, []).append(value)
     for key, values in grouped.items():
         changed.write(key, values, tasks)
     if tasks:
@@ -71,8 +72,8 @@ def _mark_seen(state: StepState, tasks: Iterable[Task]) -> None:
 
 
 def _close_step(spec: GraphSpec, state: StepState, changed: _Changes, grouped: dict[str, list[Any]]) -> None:
-    for key in state.holding - changed.updated:
-        if key not in grouped and state.channels[key].update(()):
+    for key in state.holding.difference(grouped):
+        if state.channels[key].update(()):
             changed.note(key)
     if spec.finishing and not any(key in spec.triggers for key in changed.updated):
         for key in spec.finishing:
@@ -116,22 +117,25 @@ class _Changes:
             raise InvalidUpdateError(f"Graph {self._spec.name!r} has no channel {key!r} to write to.")
         channel = self._state.channels[key]
         try:
-            if channel.update(values):
-                self.note(key)
-                self._check(key)
+            changed = channel.update(values)
         except InvalidUpdateError as exc:
             raise self._explained(exc, key, tasks) from exc.__cause__
         except Exception as exc:
             raise self._explained(ReducerError(f"The reducer of key {key!r} raised {exc!r}."), key, tasks) from exc
+        if changed:
+            self.note(key)
+            if key in self._spec.validated:
+                self._check(key, tasks)
 
-    def _check(self, key: str) -> None:
+    def _check(self, key: str, tasks: Sequence[Task]) -> None:
         schemas = self._spec.schemas
-        if schemas is None or key not in schemas.result_validators or key not in self._state.values:
+        if schemas is None or key not in self._state.values:
             return
         try:
             schemas.result_validators[key](self._state.values[key])
         except Exception as exc:
-            raise ReducerError(f"The value of key {key!r} does not fit the state schema: {exc}") from exc
+            error = ReducerError(f"The value of key {key!r} does not fit the state schema: {exc}")
+            raise self._explained(error, key, tasks) from exc
 
     def _explained(self, exc: InvalidUpdateError, key: str, tasks: Sequence[Task]) -> InvalidUpdateError:
         writers = tuple(dict.fromkeys(t.name for t in tasks if any(k == key for k, _ in t.writes)))
@@ -142,17 +146,16 @@ class _Changes:
 
     def note(self, key: str, *, updated: bool = True) -> None:
         """Give a channel its new version, and refresh what is known about its value."""
-        state = self._state
+        state, spec = self._state, self._spec
         state.versions[key] = state.newest = self._version
         state.dirty.add(key)
-        channel = state.channels[key]
-        available = channel.is_available()
+        available = state.channels[key].is_available()
         if available and updated:
             self.updated.add(key)
-        if key in self._spec.reactive:
+        if key in spec.reactive:
             if available:
                 state.holding.add(key)
             else:
                 state.holding.discard(key)
-        if key in self._spec.value_keys:
+        if key in spec.value_keys:
             refresh_value(state, key, available=available)

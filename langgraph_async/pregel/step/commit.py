@@ -16,17 +16,19 @@ from langgraph_async.pregel.storable import storable
 from langgraph_async.types import Interrupt
 
 
-def success(scope: TaskScope, writes: list[Write]) -> TaskWrites:
-    """Record that a task has finished, and return what to store of it."""
+def success(scope: TaskScope, writes: list[Write], *, store: bool) -> TaskWrites | None:
+    """Record that a task has finished, and return what to store of it (None unless `store`)."""
     task = scope.task
-    if not writes:
-        writes = [(NO_WRITES, None)]
     task.writes = writes
     task.finished = True
-    replaced = task.error is not None or task.routing_only
-    task.error = None
-    rows = scope.rows if scope.used else []
-    return TaskWrites(task.id, task.path_text, storable(scope.run.spec.untracked, [*rows, *writes]), replace=replaced)
+    error, task.error = task.error, None
+    if not store:
+        return None
+    rows = [*scope.rows, *writes] if scope.used else writes
+    if not writes:
+        rows = [*rows, (NO_WRITES, None)]
+    replaced = error is not None or task.routing_only
+    return TaskWrites(task.id, task.path_text, storable(scope.run.spec.untracked, rows), replace=replaced)
 
 
 def paused(scope: TaskScope, raised: BaseException | None) -> tuple[tuple[Interrupt, ...], TaskWrites | None]:
