@@ -189,7 +189,7 @@ def _fielded(shape: _Shape) -> tuple[Encode, Decode]:
 
     def encode(value: Any) -> Call:
         payload = {argument: getattr(value, field) for field, argument in names.items()}
-        if shape.plain:
+        if shape.plain and getattr(value, "__dict__", names).keys() <= names.keys():
             return NAMED, payload
         return _checked(decode, value, [(NAMED, payload), (NAMED, payload, FIELDS)])
 
