@@ -60,7 +60,7 @@ from langgraph_async.pregel.step.snapshot import (
     make_checkpoint,
     metadata_of,
     restore,
-    stored_values,
+    take_changes,
 )
 from langgraph_async.pregel.stored import loose_writes, restore_tasks
 from langgraph_async.pregel.task import Task
@@ -361,13 +361,11 @@ class PregelLoop:
         state.step = step + 1
         if self._persister is None:
             return
-        values = stored_values(state, run.spec)
-        checkpoint = make_checkpoint(state, values, step=step, updated=updated)
+        versions = take_changes(state, run.spec)
+        checkpoint = make_checkpoint(state, step=step, updated=updated)
         metadata = metadata_of(source, step, run.checkpoint_map)
-        versions = {key: state.versions[key] for key in state.dirty}
         parent = state.checkpoint_id if state.stored else None
         self._persister.put_checkpoint(parent, checkpoint, metadata, versions)
-        state.dirty.clear()
         state.parent_id, state.checkpoint_id = parent, checkpoint["id"]
         state.version_format = checkpoint["v"]
         state.metadata = metadata

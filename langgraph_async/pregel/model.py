@@ -168,7 +168,7 @@ class StepState:
         holding: Reactive channels that have a value.
         versions: Version of every channel ever written.
         newest: The greatest of them, or None.
-        seen: Node to the channel versions it last ran on.
+        seen: Node to the channel versions it last ran on; the inner dicts are replaced, never changed.
         updated: What the last superstep changed, or None when that is not known.
         pending: Stored writes that belong to the checkpoint.
         metadata: Of the checkpoint.
@@ -177,6 +177,7 @@ class StepState:
         old_names: Node to the name under which the checkpoint knows it, where it was renamed since.
         remaining_steps: Supersteps that this run may still take, the one being planned or run included.
         dirty: Channels that got a new version since the last checkpoint.
+        stored_values: What the channels stored in that checkpoint.
         tasks: Tasks of the superstep, in the order of the plan.
     """
 
@@ -198,6 +199,7 @@ class StepState:
     old_names: dict[str, str] = field(default_factory=dict)
     remaining_steps: int = 0
     dirty: set[str] = field(default_factory=set)
+    stored_values: dict[str, Any] = field(default_factory=dict)
     tasks: list[Task] = field(default_factory=list)
 
 

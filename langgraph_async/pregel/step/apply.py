@@ -64,11 +64,9 @@ def _mark_seen(state: StepState, tasks: Iterable[Task]) -> None:
     versions, seen = state.versions, state.seen
     for task in tasks:
         mark = seen.get(task.name)
-        if mark is None:
-            mark = seen[task.name] = {}
-        for trigger in task.triggers:
-            if trigger in versions:
-                mark[trigger] = versions[trigger]
+        fresh = {trigger: versions[trigger] for trigger in task.triggers if trigger in versions}
+        if mark is None or fresh:
+            seen[task.name] = {**mark, **fresh} if mark else fresh
 
 
 def _close_step(spec: GraphSpec, state: StepState, changed: _Changes, grouped: dict[str, list[Any]]) -> None:
