@@ -292,13 +292,8 @@ class PregelLoop:
         if run.sinks.tasks:
             for task in tasks:
                 emit_task_start(run, task)
-        todo, paused = tasks, False
-        if state.pending:
-            for task in tasks:
-                if task.cached:
-                    emit_updates(run, task, task.writes, cached=True)
-            todo = [task for task in tasks if not task.finished and not task.left_alone]
-            paused = any(task.left_alone for task in tasks)
+        todo = self._unfinished(tasks) if state.pending else tasks
+        paused = len(todo) < len(tasks) and any(task.left_alone for task in tasks)
         if self._boundary is not None:
             await self._boundary()
         if todo:
@@ -310,6 +305,13 @@ class PregelLoop:
                 if task.left_alone:
                     emit_interrupts(run, state, task.asked)
             raise GraphInterrupt([question for task in tasks if not task.finished for question in task.asked])
+
+    def _unfinished(self, tasks: Sequence[Task]) -> list[Task]:
+        """Show the results that were stored before, and return the tasks that are to run."""
+        for task in tasks:
+            if task.cached:
+                emit_updates(self._run, task, task.writes, cached=True)
+        return [task for task in tasks if not task.finished and not task.left_alone]
 
     def _store(self, rows: TaskWrites, last: bool) -> None:
         assert self._persister is not None

@@ -87,8 +87,8 @@ def _candidates(spec: GraphSpec, state: StepState) -> Iterable[str]:
         names = spec.triggers.get(next(iter(state.updated)), ())
         return names if len(names) < 2 else sorted(names)
     found: set[str] = set()
-    for channel in state.updated:
-        found.update(spec.triggers.get(channel, ()))
+    for channel in state.updated & spec.triggers.keys():
+        found.update(spec.triggers[channel])
     return sorted(found)
 
 
