@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 _INTERNAL = frozenset({START, TASKS, INPUT})
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class GraphSpec:
     """What a compiled graph is, and everything about it that does not depend on a run.
 
@@ -158,7 +158,7 @@ class LiveChannels(dict[str, BaseChannel]):
         return channel
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class StepState:
     """Where a run of one graph stands.
 
@@ -207,7 +207,7 @@ class StepState:
     tasks: list[Task] = field(default_factory=list)
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class RunScope:
     """One run of one graph.
 
