@@ -13,14 +13,15 @@ from langgraph_async.ids import interrupt_id
 from langgraph_async.pregel.node import Write
 from langgraph_async.pregel.scope import TaskScope
 from langgraph_async.pregel.storable import storable
+from langgraph_async.pregel.view import detached
 from langgraph_async.types import Interrupt
 
 
 def success(scope: TaskScope, writes: list[Write]) -> TaskWrites:
     """Record that a task has finished, and return what to store of it."""
     task = scope.task
-    if not writes:
-        writes = [(NO_WRITES, None)]
+    # A node may keep what it returned, and change it later.
+    writes = [(key, detached(value)) for key, value in writes] if writes else [(NO_WRITES, None)]
     task.writes = writes
     task.finished = True
     replaced = task.error is not None or task.routing_only
