@@ -45,10 +45,18 @@ class Places:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class NodeWriter:
-    """Turns the output of one node into writes."""
+    """Turns the output of one node into writes.
+
+    Attributes:
+        places: Where it may write and go.
+        node: The node.
+        passed: Keys of graphs that the node calls, which need not be the state's: they are passed over, so that a
+            node may return what such a graph returned.
+    """
 
     places: Places
     node: str
+    passed: frozenset[str] = frozenset()
 
     def __call__(self, output: Any) -> Sequence[Write]:
         """Return the writes of `output`.
@@ -109,7 +117,7 @@ class NodeWriter:
         for key, value in items:
             if key in keys:
                 writes.append((key, self._valid(key, value) if key in validators else value))
-            elif key not in places.managed:
+            elif key not in places.managed and key not in self.passed:
                 raise InvalidUpdateError(
                     f"Node {self.node!r} of graph {places.graph!r} wrote to {key!r}, which no schema of the graph "
                     f"declares.{did_you_mean(key, keys)}"

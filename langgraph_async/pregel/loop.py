@@ -50,6 +50,7 @@ from langgraph_async.pregel.step.ingest import (
     input_writes,
     looks_like_map,
     no_saver_to_resume,
+    shared_input,
 )
 from langgraph_async.pregel.step.pause import mark_passed, stops_at
 from langgraph_async.pregel.step.persist import Persister
@@ -191,6 +192,8 @@ class PregelLoop:
                 raise EmptyInputError("Received empty Command input: it has neither update, goto nor resume.")
             loose = command_writes(spec, Command(graph=value.graph, goto=value.goto))
             value = value.update if value.update is not None else {}
+        if self._run.parent is not None:
+            value = shared_input(spec, value, self._run.parent.run.spec)
         writes = input_writes(spec, value)
         if not writes:
             raise empty_input(spec)
