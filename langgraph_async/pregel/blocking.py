@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from typing import TYPE_CHECKING, Any
 
 import anyio
@@ -53,7 +53,7 @@ class _Portal:
 _portal = _Portal()
 
 
-def call_blocking(name: str, func: Callable[[], Awaitable[Any]]) -> Any:
+def call_blocking(name: str, func: Callable[[], Coroutine[Any, Any, Any]]) -> Any:
     """Run an async function to its end and return its result. An interrupted wait cancels it.
 
     Raises:
