@@ -14,7 +14,7 @@ from langgraph_async.pregel.model import RunScope
 from langgraph_async.pregel.namespace import without_ids
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Loaded:
     """Where a run starts.
 

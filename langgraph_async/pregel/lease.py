@@ -40,7 +40,7 @@ class Lease:
     head_before: str | None = None
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Seat:
     """Who holds a thread, and who waits for it, in order."""
 

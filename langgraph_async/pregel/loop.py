@@ -50,6 +50,7 @@ from langgraph_async.pregel.step.ingest import (
     input_writes,
     looks_like_map,
     no_saver_to_resume,
+    shared_input,
 )
 from langgraph_async.pregel.step.pause import mark_passed, stops_at
 from langgraph_async.pregel.step.persist import Persister
@@ -191,6 +192,8 @@ class PregelLoop:
                 raise EmptyInputError("Received empty Command input: it has neither update, goto nor resume.")
             loose = command_writes(spec, Command(graph=value.graph, goto=value.goto))
             value = value.update if value.update is not None else {}
+        if self._run.parent is not None:
+            value = shared_input(spec, value, self._run.parent.run.spec)
         writes = input_writes(spec, value)
         if not writes:
             raise empty_input(spec)
@@ -292,13 +295,8 @@ class PregelLoop:
         if run.sinks.tasks:
             for task in tasks:
                 emit_task_start(run, task)
-        todo, paused = tasks, False
-        if state.pending:
-            for task in tasks:
-                if task.cached:
-                    emit_updates(run, task, task.writes, cached=True)
-            todo = [task for task in tasks if not task.finished and not task.left_alone]
-            paused = any(task.left_alone for task in tasks)
+        todo = self._unfinished(tasks) if state.pending else tasks
+        paused = len(todo) < len(tasks) and any(task.left_alone for task in tasks)
         if self._boundary is not None:
             await self._boundary()
         if todo:
@@ -310,6 +308,13 @@ class PregelLoop:
                 if task.left_alone:
                     emit_interrupts(run, state, task.asked)
             raise GraphInterrupt([question for task in tasks if not task.finished for question in task.asked])
+
+    def _unfinished(self, tasks: Sequence[Task]) -> list[Task]:
+        """Show the results that were stored before, and return the tasks that are to run."""
+        for task in tasks:
+            if task.cached:
+                emit_updates(self._run, task, task.writes, cached=True)
+        return [task for task in tasks if not task.finished and not task.left_alone]
 
     def _store(self, rows: TaskWrites, last: bool) -> None:
         assert self._persister is not None

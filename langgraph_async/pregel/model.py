@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from langgraph_async.channels.base import BaseChannel
+from langgraph_async.channels.last_value import LastValue
 from langgraph_async.channels.managed import ManagedValue
 from langgraph_async.channels.untracked import UntrackedValue
 from langgraph_async.checkpoint.base import BaseCheckpointSaver, CheckpointMetadata, PendingWrite
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 _INTERNAL = frozenset({START, TASKS, INPUT})
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class GraphSpec:
     """What a compiled graph is, and everything about it that does not depend on a run.
 
@@ -46,6 +47,7 @@ class GraphSpec:
         copied: Nodes that read exactly `value_keys`.
         untracked: Channels that are never stored.
         validated: Channels whose reduced value the schema checks.
+        plain: Channels of `value_keys` that keep the last value and do nothing else.
     """
 
     name: str
@@ -64,6 +66,7 @@ class GraphSpec:
     copied: frozenset[str]
     untracked: frozenset[str]
     validated: frozenset[str]
+    plain: frozenset[str]
     joins: tuple[Join, ...]
     renamed: Mapping[str, str]
     schemas: Schemas | None
@@ -127,6 +130,7 @@ def make_spec(
             if isinstance(node.channels, tuple) and frozenset(node.channels) == value_keys
         ),
         untracked=frozenset(key for key, channel in channels.items() if isinstance(channel, UntrackedValue)),
+        plain=frozenset(key for key in value_keys if type(channels[key]) is LastValue),
         validated=frozenset(schemas.result_validators) if schemas is not None else frozenset(),
         joins=joins,
         renamed=renamed,
@@ -154,7 +158,7 @@ class LiveChannels(dict[str, BaseChannel]):
         return channel
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class StepState:
     """Where a run of one graph stands.
 
@@ -203,7 +207,7 @@ class StepState:
     tasks: list[Task] = field(default_factory=list)
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class RunScope:
     """One run of one graph.
 

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.places import PLACES, invoked, streamed
-from tests.support.slow_savers import SAVERS
+from places import PLACES, invoked, streamed
+from slow_savers import SAVERS
 
 
 @pytest.fixture(params=list(SAVERS))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from langgraph_async import START, Command, Send, StateGraph, UnknownInterruptError, interrupt
-from tests.support.places import (
+from places import (
     S,
     asks_twice,
     cfg,
@@ -13,7 +13,7 @@ from tests.support.places import (
     guarded_by_except_exception,
     two_parallel,
 )
-from tests.support.slow_savers import SAVERS, stored_rows
+from slow_savers import SAVERS, stored_rows
 
 # -- P2: an id that was answered is refused -----------------------------------------------------------------
 

@@ -11,14 +11,14 @@ import anyio
 import pytest
 
 from langgraph_async import START, Command, StateGraph, interrupt
-from tests.support.places import (
+from places import (
     S,
     cfg,
     flat,
     guarded_by_except_base_exception,
     guarded_by_except_exception,
 )
-from tests.support.slow_savers import SAVERS
+from slow_savers import SAVERS
 
 # -- P1: a pause cannot be swallowed ------------------------------------------------------------------------
 

@@ -7,7 +7,7 @@ the state is half changed and must be thrown away: what is stored is not touched
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from langgraph_async.constants import ERROR, ERROR_SOURCE_NODE, INTERRUPT, NO_WRITES, PUSH, RESUME, RETURN
@@ -16,6 +16,7 @@ from langgraph_async.pregel.model import GraphSpec, StepState
 from langgraph_async.pregel.node import Write
 from langgraph_async.pregel.step_values import refresh_value
 from langgraph_async.pregel.task import Task
+from langgraph_async.pregel.view import is_container
 
 _NOT_CHANNELS = frozenset({NO_WRITES, PUSH, RESUME, INTERRUPT, RETURN, ERROR, ERROR_SOURCE_NODE})
 
@@ -52,8 +53,7 @@ def apply_tasks(
         for key, value in loose:
             if key not in _NOT_CHANNELS:
                 grouped.setdefault(key, []).append(value)
-    for key, values in grouped.items():
-        changed.write(key, values, tasks)
+    changed.write_all(grouped, tasks)
     if tasks:
         _close_step(spec, state, changed, grouped)
     state.updated = changed.updated
@@ -108,6 +108,31 @@ class _Changes:
         self._state = state
         self._version = version
         self.updated: set[str] = set()
+
+    def write_all(self, grouped: Mapping[str, Sequence[Any]], tasks: Sequence[Task]) -> None:
+        """Give the channels the values written to them.
+
+        A key that simply keeps the last value takes a short way, since wide states have hundreds of them.
+        """
+        plain, state = self._spec.plain, self._state
+        channels, shown, containers = state.channels, state.values, state.containers
+        short: list[str] = []
+        for key, values in grouped.items():
+            if key not in plain or len(values) != 1:
+                self.write(key, values, tasks)
+                continue
+            channels[key].update(values)
+            value = shown[key] = values[0]
+            if is_container(value):
+                containers.add(key)
+            else:
+                containers.discard(key)
+            short.append(key)
+        if short:
+            state.versions.update(dict.fromkeys(short, self._version))
+            state.newest = self._version
+            state.dirty.update(short)
+            self.updated.update(short)
 
     def write(self, key: str, values: Sequence[Any], tasks: Sequence[Task]) -> None:
         """Give a channel the values written to it."""

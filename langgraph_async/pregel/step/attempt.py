@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 from langgraph_async.aio.threads import run_in_thread
+from langgraph_async.channels import LastValue
 from langgraph_async.errors import EmptyChannelError, ParentCommand
 from langgraph_async.pregel.call import Action
 from langgraph_async.pregel.namespace import without_ids
@@ -121,7 +122,7 @@ async def _resolved(output: Any, scope: TaskScope) -> Any:
 
 async def _collect(action: Action, scope: TaskScope) -> _Written:
     """Take every value that a generator yields as an update of its own."""
-    writes: list[Write] = []
+    parts: list[list[Write]] = []
     iterator = action.func(scope.task.input, **arguments(action, scope))
     items: AsyncGenerator[Any, None] = iterator if action.kind == "async_gen" else _in_threads(iterator)
     try:
@@ -129,12 +130,24 @@ async def _collect(action: Action, scope: TaskScope) -> _Written:
             if item is None:
                 continue
             written = list(scope.task.node.write(item))
-            writes.extend(written)
+            parts.append(written)
             if scope.stepwise is not None:
                 scope.stepwise(written)
     finally:
         await items.aclose()
-    return _Written(writes)
+    return _Written(_joined(scope, parts))
+
+
+def _joined(scope: TaskScope, parts: Sequence[Sequence[Write]]) -> list[Write]:
+    """Return the writes of all yields; of a plain key only those of the last yield that wrote it."""
+    channels = scope.run.spec.channels
+    last = {key: number for number, part in enumerate(parts) for key, _ in part}
+    return [
+        write
+        for number, part in enumerate(parts)
+        for write in part
+        if last[write[0]] == number or not isinstance(channels.get(write[0]), LastValue)
+    ]
 
 
 async def _in_threads(iterator: Iterator[Any]) -> AsyncGenerator[Any, None]:

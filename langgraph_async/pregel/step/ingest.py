@@ -9,12 +9,14 @@ import logging
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from langgraph_async.constants import MISSING, START, TASKS, branch_channel
+from langgraph_async.constants import MISSING, ROOT, START, TASKS, branch_channel
 from langgraph_async.errors import EmptyInputError, InvalidUpdateError, ResumeError, UnknownInterruptError
+from langgraph_async.hints import fields_of_instance
 from langgraph_async.ids import is_interrupt_id
 from langgraph_async.pregel.model import GraphSpec
 from langgraph_async.pregel.node import Write
 from langgraph_async.pregel.suggest import did_you_mean
+from langgraph_async.pregel.view import unshared
 from langgraph_async.types import Command, Interrupt, Send
 
 logger = logging.getLogger("langgraph_async")
@@ -34,7 +36,7 @@ def input_writes(spec: GraphSpec, value: Any) -> list[Write]:
         start = spec.nodes.get(START)
         if start is not None and keys == START and spec.schemas is not None:
             start.write(value)
-        return [(keys, value)]
+        return [(keys, unshared(value))]
     if value is None:
         return []
     if not isinstance(value, Mapping):
@@ -46,6 +48,19 @@ def input_writes(spec: GraphSpec, value: Any) -> list[Write]:
         else:
             logger.warning("Input channel %s not found in graph %s", key, spec.name)
     return writes
+
+
+def shared_input(spec: GraphSpec, value: Any, outer: GraphSpec) -> Any:
+    """Return the input of a nested graph without the keys that only the graph around it has.
+
+    So a node may hand its whole state to a graph that shares some of it.
+    """
+    if spec.schemas is None or ROOT in spec.schemas.state_keys:
+        return value
+    items = value.items() if isinstance(value, Mapping) else fields_of_instance(value)
+    if items is None or all(key in spec.channels for key, _ in items):
+        return value
+    return {key: item for key, item in items if key in spec.channels or key not in outer.channels}
 
 
 def empty_input(spec: GraphSpec, *, paused: bool = False) -> EmptyInputError:

@@ -15,7 +15,7 @@ from langgraph_async.errors import EmptyChannelError
 from langgraph_async.pregel.model import GraphSpec, StepState
 from langgraph_async.pregel.node import PregelNode
 from langgraph_async.pregel.task import Task
-from langgraph_async.pregel.view import detached, node_input
+from langgraph_async.pregel.view import node_input, unshared
 from langgraph_async.types import Send
 
 logger = logging.getLogger("langgraph_async")
@@ -66,7 +66,7 @@ def _sends(spec: GraphSpec, state: StepState, key: tuple[str, str, int, int]) ->
             Task(
                 send.node,
                 node,
-                detached(send.arg),
+                unshared(send.arg),
                 key,
                 index=index,
                 send=send,
@@ -87,8 +87,8 @@ def _candidates(spec: GraphSpec, state: StepState) -> Iterable[str]:
         names = spec.triggers.get(next(iter(state.updated)), ())
         return names if len(names) < 2 else sorted(names)
     found: set[str] = set()
-    for channel in state.updated:
-        found.update(spec.triggers.get(channel, ()))
+    for channel in state.updated & spec.triggers.keys():
+        found.update(spec.triggers[channel])
     return sorted(found)
 
 
