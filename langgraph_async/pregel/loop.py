@@ -328,7 +328,6 @@ class PregelLoop:
             self._void_step(tasks, exc)
             raise
         state.pending = []
-        run.answers.resuming = False
         if tasks[0].name != START or len(tasks) > 1:
             self._taken += 1
         if not updated.isdisjoint(run.sinks.key_set):
