@@ -14,12 +14,13 @@ from langgraph_async.channels.managed import ManagedValue, is_managed_value
 from langgraph_async.config import RunnableConfig, merge_configs
 from langgraph_async.constants import INTERRUPT, TASKS
 from langgraph_async.errors import GraphBuildError
+from langgraph_async.pregel.address import subgraphs_of
 from langgraph_async.pregel.begin import RunOptions, calling_task, make_run
 from langgraph_async.pregel.blocking import BlockingView
 from langgraph_async.pregel.builder import NodeBuilder
 from langgraph_async.pregel.check import check_graph
 from langgraph_async.pregel.edit import bulk_update
-from langgraph_async.pregel.inspect import history, snapshot, subgraphs_of
+from langgraph_async.pregel.inspect import history, snapshot
 from langgraph_async.pregel.loop import PregelLoop
 from langgraph_async.pregel.model import GraphSpec, RunScope, make_spec
 from langgraph_async.pregel.node import Join, PregelNode, Schemas

@@ -51,7 +51,25 @@ async def run_attempt(scope: TaskScope) -> list[Write]:
         if type(output) is not dict:
             output = await _resolved(output, scope)
         writes = output.writes if isinstance(output, _Written) else list(node.write(output))
+    return await _routed(scope, writes)
+
+
+async def run_writers(scope: TaskScope, output: Any) -> list[Write]:
+    """Return what the scope's node would write if its action returned `output`; the action does not run.
+
+    Raises:
+        ParentCommand: The output is a command for an enclosing graph.
+        BaseException: What the node's writer or a router raised.
+    """
+    node = scope.task.node
+    # A node without an action hands its input on as its output; with nothing to hand on, it writes nothing.
+    writes = [] if output is None and node.action is None else list(node.write(output))
+    return await _routed(scope, writes)
+
+
+async def _routed(scope: TaskScope, writes: list[Write]) -> list[Write]:
     scope.body = writes
+    node = scope.task.node
     if not node.edges and not node.routers:
         return writes
     routed = [*writes, *node.edges]
