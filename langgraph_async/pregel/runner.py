@@ -201,7 +201,7 @@ class PregelRunner:
         return None
 
     def _ended(self, scope: TaskScope, exc: BaseException) -> None:
-        if scope.paused or isinstance(exc, GraphInterrupt):
+        if (scope.paused and not is_invalid_resume(exc)) or isinstance(exc, GraphInterrupt):
             self._pause(scope, exc)
         else:
             self._fail(scope, exc)

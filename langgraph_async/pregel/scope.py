@@ -42,7 +42,7 @@ class TaskScope:
         inside: How many graphs it is waiting for.
         holds_slot: It counts against the run's `max_concurrency` right now.
         body: The node's own writes, once its action has returned.
-        invalid: The question whose answer did not fit its schema, or None.
+        invalid: Questions whose answers did not fit their schema, by the order of the calls.
         node_error: For an error handler: what the failed node raised.
         stepwise: Takes the writes of one yield of a generator, to be shown at once.
     """
@@ -79,7 +79,7 @@ class TaskScope:
         self.graph_calls = 0
         self.holds_slot = False
         self.inside = 0
-        self.invalid: Interrupt | None = None
+        self.invalid: dict[int, Interrupt] = {}
         self.node_error: Any = None
         self.body: list[tuple[str, Any]] | None = None
         self.stepwise: Callable[[list[tuple[str, Any]]], None] | None = None
@@ -106,8 +106,7 @@ class TaskScope:
             try:
                 return check_answer(adapter, answer)
             except ValueError:
-                self.invalid = Interrupt(value, self._question_id(slot), response_schema=schema)
-                self.task.answers[slot] = HOLE
+                self.invalid[slot] = Interrupt(value, self._question_id(slot), response_schema=schema)
                 raise
         question = Interrupt(value, self._question_id(slot), response_schema=schema)
         self.pauses.append(question)
@@ -152,6 +151,15 @@ class TaskScope:
                     return question.id
             scope = scope.run.parent
         return None
+
+    def reopen_invalid(self) -> None:
+        """Forget the answers that did not fit, so that their questions can be answered again.
+
+        Not done when the node itself handled the misfit: then it must find the same answer when it runs again.
+        """
+        for slot, question in self.invalid.items():
+            self.task.answers[slot] = HOLE
+            self.run.answers.taken.discard(question.id)
 
     @property
     def rows(self) -> list[tuple[str, Any]]:

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import pytest
-
 from places import PLACES, invoked, streamed
 from slow_savers import SAVERS
 

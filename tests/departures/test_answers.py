@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import pytest
-
-from langgraph_async import START, Command, Send, StateGraph, UnknownInterruptError, interrupt
 from places import (
     S,
     asks_twice,
@@ -14,6 +12,8 @@ from places import (
     two_parallel,
 )
 from slow_savers import SAVERS, stored_rows
+
+from langgraph_async import START, Command, Send, StateGraph, UnknownInterruptError, interrupt
 
 # -- P2: an id that was answered is refused -----------------------------------------------------------------
 

@@ -6,10 +6,10 @@ import asyncio
 
 import anyio
 import pytest
-
-from langgraph_async import START, Command, Send, StateGraph, interrupt
 from places import S, cfg, flat, two_parallel
 from slow_savers import SAVERS, stored_rows
+
+from langgraph_async import START, Command, Send, StateGraph, interrupt
 
 
 async def ask(name):

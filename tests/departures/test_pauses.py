@@ -9,8 +9,6 @@ from typing import Any
 
 import anyio
 import pytest
-
-from langgraph_async import START, Command, StateGraph, interrupt
 from places import (
     S,
     cfg,
@@ -19,6 +17,8 @@ from places import (
     guarded_by_except_exception,
 )
 from slow_savers import SAVERS
+
+from langgraph_async import START, Command, StateGraph, interrupt
 
 # -- P1: a pause cannot be swallowed ------------------------------------------------------------------------
 

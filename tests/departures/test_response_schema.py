@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+from places import S, cfg, flat
 from pydantic import BaseModel, ValidationError
 
 from langgraph_async import START, Command, StateGraph, interrupt
 from langgraph_async.errors import is_invalid_resume
-from places import S, cfg, flat
 
 
 class Verdict(BaseModel):
@@ -175,3 +175,66 @@ async def test_a_node_may_take_an_invalid_answer_into_its_own_hands(saver):
 
     assert [q.value for q in again["__interrupt__"]] == ["how many"]
     assert result["log"] == [3]
+
+
+async def test_invalid_answers_of_gathered_questions_can_all_be_answered_again(saver):
+    async def one(name):
+        return interrupt(name, response_schema=int)
+
+    async def node(state):
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(one(name)) for name in "ab"]
+        return {"log": [task.result() for task in tasks]}
+
+    graph = flat(node, saver)
+    first = await graph.ainvoke({}, cfg())
+    ids = {q.value: q.id for q in first["__interrupt__"]}
+
+    with pytest.raises(ExceptionGroup) as caught:
+        await graph.ainvoke(Command(resume={ids["a"]: "x", ids["b"]: "y"}), cfg())
+    assert is_invalid_resume(caught.value)
+    second = await graph.ainvoke(Command(resume={ids["b"]: 2}), cfg())
+    third = await graph.ainvoke(Command(resume={ids["a"]: 1}), cfg())
+
+    assert [q.id for q in second["__interrupt__"]] == [ids["a"]]
+    assert third["log"] == [1, 2]
+
+
+async def test_a_mix_of_a_valid_and_an_invalid_answer_keeps_the_valid_one(saver):
+    async def one(name):
+        return interrupt(name, response_schema=int)
+
+    async def node(state):
+        return {"log": await asyncio.gather(one("a"), one("b"))}
+
+    graph = flat(node, saver)
+    first = await graph.ainvoke({}, cfg())
+    ids = {q.value: q.id for q in first["__interrupt__"]}
+
+    with pytest.raises(ValidationError):
+        await graph.ainvoke(Command(resume={ids["a"]: "x", ids["b"]: 2}), cfg())
+    again = await graph.ainvoke(None, cfg())
+    result = await graph.ainvoke(Command(resume=1), cfg())
+
+    assert [q.id for q in again["__interrupt__"]] == [ids["a"]]
+    assert result["log"] == [1, 2]
+
+
+async def test_an_invalid_answer_is_told_even_if_another_question_of_the_node_is_still_open(saver):
+    async def one(name):
+        return interrupt(name, response_schema=int)
+
+    async def node(state):
+        return {"log": await asyncio.gather(one("a"), one("b"))}
+
+    graph = flat(node, saver)
+    first = await graph.ainvoke({}, cfg())
+    ids = {q.value: q.id for q in first["__interrupt__"]}
+
+    with pytest.raises(ValidationError):
+        await graph.ainvoke(Command(resume={ids["a"]: "x"}), cfg())
+    again = await graph.ainvoke(None, cfg())
+    result = await graph.ainvoke(Command(resume={ids["a"]: 1, ids["b"]: 2}), cfg())
+
+    assert {q.value: q.id for q in again["__interrupt__"]} == ids
+    assert result["log"] == [1, 2]

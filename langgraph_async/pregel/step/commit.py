@@ -59,12 +59,14 @@ def failure(scope: TaskScope, error: BaseException) -> TaskWrites:
     """
     task = scope.task
     task.error = error
+    scope.reopen_invalid()
     rows: list[Write] = [(ERROR, error)]
     if scope.used and task.answers:
         rows.extend(scope.rows)
     left = tuple(q for q in task.asked if q.id not in scope.run.answers.taken)
-    if scope.invalid is not None:
-        left = (*(q for q in left if q.id != scope.invalid.id), scope.invalid, *scope.pauses)
+    if scope.invalid:
+        again = (*scope.invalid.values(), *scope.pauses)
+        left = (*(q for q in left if all(q.id != other.id for other in again)), *again)
     if not _same(task.asked, left):
         rows.append((INTERRUPT, list(left)))
         task.asked = left
