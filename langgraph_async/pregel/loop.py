@@ -327,7 +327,7 @@ class PregelLoop:
         except InvalidUpdateError as exc:
             self._void_step(tasks, exc)
             raise
-        state.pending = []
+        state.pending, state.tasks = [], []
         run.answers.resuming = False
         if tasks[0].name != START or len(tasks) > 1:
             self._taken += 1
