@@ -66,6 +66,7 @@ from langgraph_async.pregel.step.snapshot import (
 from langgraph_async.pregel.stored import loose_writes, restore_tasks
 from langgraph_async.pregel.task import Task
 from langgraph_async.pregel.task_view import task_states
+from langgraph_async.pregel.view import output
 from langgraph_async.types import Command, Interrupt
 
 _SLICE_S = 0.005
@@ -85,7 +86,6 @@ class PregelLoop:
         state: Where the run stands; after the run, where it ended.
         interrupts: The questions on which the run paused.
         paused: Whether it paused, at a question or a static breakpoint.
-        showed_values: Whether the output changed at any time, or the run went on from an older state.
     """
 
     def __init__(
@@ -99,7 +99,9 @@ class PregelLoop:
         self.state: StepState = empty_state(run.spec)
         self.interrupts: tuple[Interrupt, ...] = ()
         self.paused = False
-        self.showed_values = False
+        self._showed = False
+        self._shown: Any = None
+        self._output_stays = run.spec.reactive.isdisjoint(run.sinks.key_set)
         self._run = run
         self._boundary = boundary
         self._start = start
@@ -148,6 +150,22 @@ class PregelLoop:
             if error is None or isinstance(error, GraphInterrupt) or isinstance(exc, asyncio.CancelledError):
                 return exc
         return error
+
+    @property
+    def output(self) -> Any:
+        """The output as it stood when it last changed, or was found; None when neither has happened."""
+        if self._showed and self._output_stays:
+            return output(self._run.spec, self.state, self._run.sinks.keys)
+        return self._shown
+
+    def _show_values(self) -> None:
+        run = self._run
+        self._showed = True
+        if not self._output_stays:
+            # A channel among the output may lose its value later, which is no change of the output.
+            self._shown = output(run.spec, self.state, run.sinks.keys)
+        if run.sinks.values:
+            emit_values(run, self.state)
 
     # -- entering ---------------------------------------------------------------------------------------------
 
@@ -226,8 +244,7 @@ class PregelLoop:
             changed = apply_tasks(run.spec, state, [], run.next_version, loose=[*stored, *writes])
             state.updated = before | changed if before is not None else None
         mark_passed(state)
-        self.showed_values = True
-        emit_values(run, state)
+        self._show_values()
 
     def _is_edit(self) -> bool:
         return self.state.metadata.get("source") in ("update", "fork")
@@ -327,13 +344,11 @@ class PregelLoop:
         except InvalidUpdateError as exc:
             self._void_step(tasks, exc)
             raise
-        state.pending = []
+        state.pending, state.tasks = [], []
         if tasks[0].name != START or len(tasks) > 1:
             self._taken += 1
         if not updated.isdisjoint(run.sinks.key_set):
-            self.showed_values = True
-            if run.sinks.values:
-                emit_values(run, state)
+            self._show_values()
         if self._persister is None:
             state.step += 1
         else:
@@ -442,5 +457,4 @@ class PregelLoop:
         except InvalidUpdateError:
             return
         if not updated.isdisjoint(run.sinks.key_set):
-            self.showed_values = True
-            emit_values(run, self.state)
+            self._show_values()
