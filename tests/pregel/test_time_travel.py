@@ -382,6 +382,63 @@ async def test_a_fork_shows_memory_as_of_the_state_it_was_made_from() -> None:
     assert (await graph.aget_state(place)).values["log"] == ["1", "a", "mine", "x"]
 
 
+async def test_memory_is_bounded_below_several_edits() -> None:
+    trace = Traced()
+    graph = chain(InMemorySaver(), a=trace.node("a"), inner=chain(True, x=trace.node("x")))
+    place = {"configurable": {"thread_id": "1", "checkpoint_ns": "inner"}}
+    await graph.ainvoke({"log": ["1"]}, CONFIG)
+    first = await waiting_for(graph, "inner")
+    await graph.ainvoke({"log": ["2"]}, CONFIG)
+
+    fork = await graph.aupdate_state(first.config, {"log": ["mine"]}, "a")
+    fork = await graph.aupdate_state(fork, {"log": ["more"]}, "a")
+    await graph.ainvoke(None, fork)
+
+    assert (await graph.aget_state(place)).values["log"] == ["1", "a", "mine", "more", "x"]
+
+
+async def test_an_answer_at_the_id_of_the_head_goes_on_inside() -> None:
+    trace = Traced()
+    inner = chain(x=trace.node("x"), q=trace.node("q", "who?"))
+    graph = chain(InMemorySaver(), inner=inner)
+    await graph.ainvoke({"log": []}, CONFIG)
+    head = await graph.aget_state(CONFIG)
+    trace.ran.clear()
+
+    result = await graph.ainvoke(Command(resume="me"), head.config)
+
+    assert trace.ran == ["q"]
+    assert result["log"] == ["x", "q me"]
+
+
+async def test_an_answer_at_the_head_of_a_graph_inside_goes_on_there() -> None:
+    trace = Traced()
+    inner = chain(x=trace.node("x"), q=trace.node("q", "who?"))
+    graph = chain(InMemorySaver(), inner=inner)
+    await graph.ainvoke({"log": []}, CONFIG)
+    (task,) = (await graph.aget_state(CONFIG, subgraphs=True)).tasks
+    trace.ran.clear()
+
+    result = await graph.ainvoke(Command(resume="me"), task.state.config)
+
+    assert trace.ran == ["q"]
+    assert result["log"] == ["x", "q me"]
+    assert [state.metadata["source"] for state in await listed(graph)] == ["loop", "loop", "input"]
+
+
+async def test_an_answer_at_a_superseded_checkpoint_reaches_the_question_inside() -> None:
+    trace = Traced()
+    inner = chain(x=trace.node("x"), q=trace.node("q", "who?"))
+    graph = chain(InMemorySaver(), inner=inner)
+    await graph.ainvoke({"log": []}, CONFIG)
+    head = await graph.aget_state(CONFIG)
+    await graph.ainvoke({"log": ["new"]}, CONFIG)
+
+    result = await graph.ainvoke(Command(resume={head.interrupts[0].id: "me"}), head.config)
+
+    assert result["log"] == ["x", "q me"]
+
+
 async def test_a_run_from_a_checkpoint_inside_continues_at_the_chosen_node() -> None:
     trace = Traced()
     inner = chain(x=trace.node("x"), y=trace.node("y"), z=trace.node("z"))
