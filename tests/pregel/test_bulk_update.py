@@ -111,7 +111,7 @@ async def test_two_updates_of_a_key_that_holds_one_value_are_refused() -> None:
     await graph.aupdate_state(CONFIG, {"log": ["in"]})
     before = await graph.aget_state(CONFIG)
 
-    with pytest.raises(InvalidUpdateError, match="'last'.*'a', 'b'"):
+    with pytest.raises(InvalidUpdateError, match=r"'last'.*'a', 'b'"):
         await graph.abulk_update_state(CONFIG, [[StateUpdate({"last": "1"}, "a"), StateUpdate({"last": "2"}, "b")]])
 
     assert await graph.aget_state(CONFIG) == before

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Annotated, Any, ClassVar, TypedDict
 
 import pytest
@@ -48,7 +49,7 @@ def chain(*nodes: Any, saver: Any = None, **options: Any) -> Any:
     for node in nodes:
         builder.add_node(node.__name__, node)
     builder.add_edge(START, nodes[0].__name__)
-    for node, following in zip(nodes, nodes[1:], strict=False):
+    for node, following in pairwise(nodes):
         builder.add_edge(node.__name__, following.__name__)
     return builder.compile(checkpointer=InMemorySaver() if saver is None else saver, **options)
 

@@ -107,7 +107,7 @@ async def test_an_update_that_several_nodes_could_have_made_is_refused() -> None
     await graph.ainvoke({"log": []}, CONFIG)
     before = await sources(graph)
 
-    with pytest.raises(InvalidUpdateError, match="Ambiguous update, specify as_node.*a, b"):
+    with pytest.raises(InvalidUpdateError, match=r"Ambiguous update, specify as_node.*a, b"):
         await graph.aupdate_state(CONFIG, {"log": ["mine"]})
 
     assert await sources(graph) == before
@@ -228,7 +228,7 @@ async def test_an_undeclared_key_is_refused_and_nothing_is_stored() -> None:
     await graph.ainvoke({"log": []}, CONFIG)
     before = await graph.aget_state(CONFIG)
 
-    with pytest.raises(InvalidUpdateError, match="'a'.*'lgo'"):
+    with pytest.raises(InvalidUpdateError, match=r"'a'.*'lgo'"):
         await graph.aupdate_state(CONFIG, {"lgo": ["mine"]}, "a")
 
     assert await graph.aget_state(CONFIG) == before
@@ -239,7 +239,7 @@ async def test_an_update_that_a_reducer_rejects_is_refused_and_nothing_is_stored
     await graph.ainvoke({"log": []}, CONFIG)
     before = await graph.aget_state(CONFIG)
 
-    with pytest.raises(ReducerError, match="'log'.*'a'") as raised:
+    with pytest.raises(ReducerError, match=r"'log'.*'a'") as raised:
         await graph.aupdate_state(CONFIG, {"log": ["bad"]}, "a")
 
     assert (raised.value.key, raised.value.nodes) == ("log", ("a",))
