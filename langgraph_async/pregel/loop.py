@@ -231,6 +231,8 @@ class PregelLoop:
                 raise EmptyInputError("Received empty Command input: it has neither update, goto nor resume.")
             if answering:
                 await self._take_answers(value.resume)
+                if run.replay is not None and not loaded.superseded:
+                    run.replay.before = None  # going on, not back: graphs inside go on, too
         travels = loaded.addressed and not answering
         if (travels and (loaded.superseded or loaded.foreign or not self._is_edit())) or loaded.superseded:
             self._fork(carry=answering, foreign=loaded.foreign)
