@@ -15,7 +15,7 @@ from typing import Any
 
 from langgraph_async.aio.group import Group
 from langgraph_async.checkpoint.base import TaskWrites
-from langgraph_async.constants import CHECKPOINT_ID, CONF, ERROR, INPUT, NULL_TASK_ID, START
+from langgraph_async.constants import CHECKPOINT_MAP, CONF, ERROR, INPUT, NULL_TASK_ID, START
 from langgraph_async.errors import (
     EmptyInputError,
     ErrorCode,
@@ -48,6 +48,7 @@ from langgraph_async.pregel.step.ingest import (
     empty_input,
     has_answer,
     input_writes,
+    is_empty,
     looks_like_map,
     no_saver_to_resume,
     shared_input,
@@ -97,6 +98,10 @@ class PregelLoop:
         on_head: Callable[[str | None], None] | None = None,
     ) -> None:
         self.state: StepState = empty_state(run.spec)
+        if run.saver is None and run.parent is not None:
+            # Nothing of this graph is stored: only ids that follow from the calling task let an answer find its
+            # question when the whole graph runs again.
+            self.state.checkpoint_id = run.parent.task.id
         self.interrupts: tuple[Interrupt, ...] = ()
         self.paused = False
         self._showed = False
@@ -145,6 +150,8 @@ class PregelLoop:
         if self._persister is None:
             return error
         try:
+            if error is None and self._run.forgets_its_end:
+                self._persister.forget_last()
             await self._persister.flush()
         except BaseException as exc:  # noqa: BLE001
             if error is None or isinstance(error, GraphInterrupt) or isinstance(exc, asyncio.CancelledError):
@@ -159,13 +166,15 @@ class PregelLoop:
         return self._shown
 
     def _show_values(self) -> None:
-        run = self._run
+        self._note_output()
+        if self._run.sinks.values:
+            emit_values(self._run, self.state)
+
+    def _note_output(self) -> None:
         self._showed = True
         if not self._output_stays:
             # A channel among the output may lose its value later, which is no change of the output.
-            self._shown = output(run.spec, self.state, run.sinks.keys)
-        if run.sinks.values:
-            emit_values(run, self.state)
+            self._shown = output(self._run.spec, self.state, self._run.sinks.keys)
 
     # -- entering ---------------------------------------------------------------------------------------------
 
@@ -206,7 +215,7 @@ class PregelLoop:
         spec, state = self._run.spec, self.state
         loose: list[Write] = []
         if isinstance(value, Command):
-            if not (value.update or value.goto or has_answer(value)):
+            if is_empty(value):
                 raise EmptyInputError("Received empty Command input: it has neither update, goto nor resume.")
             loose = command_writes(spec, Command(graph=value.graph, goto=value.goto))
             value = value.update if value.update is not None else {}
@@ -227,7 +236,7 @@ class PregelLoop:
         writes: list[Write] = []
         if run.is_root and isinstance(value, Command):
             writes = command_writes(run.spec, value)
-            if not writes and not answering:
+            if is_empty(value):
                 raise EmptyInputError("Received empty Command input: it has neither update, goto nor resume.")
             if answering:
                 await self._take_answers(value.resume)
@@ -273,6 +282,7 @@ class PregelLoop:
         state.pending = []
         if not before:
             return
+        mark_passed(state)
         if foreign:
             state.dirty.update(state.versions)
             state.stored = False
@@ -395,16 +405,22 @@ class PregelLoop:
 
     def _show_checkpoint(self) -> None:
         run, state = self._run, self.state
-        shown = (run.ns and {"checkpoint_map": {**run.checkpoint_map, run.ns: state.checkpoint_id}}) or {}
-        config = place(run, run.ns, state.checkpoint_id)[CONF]
-        parent = {**config, CHECKPOINT_ID: state.parent_id} if state.parent_id else None
+        # With durability "exit" the checkpoints between are never stored, so none is another's parent.
+        parent = state.parent_id if run.durability != "exit" else None
         emit_checkpoint(
             run,
             state,
-            config={CONF: {**config, **shown}},
-            parent_config={CONF: parent} if parent is not None else None,
+            config=self._coordinates(state.checkpoint_id),
+            parent_config=self._coordinates(parent) if parent is not None else None,
             tasks=task_states(run.spec, state.tasks, run.config.thread_id),
         )
+
+    def _coordinates(self, checkpoint_id: str) -> dict[str, Any]:
+        run = self._run
+        found: dict[str, Any] = {**place(run, run.ns, checkpoint_id)[CONF]}
+        if run.ns:
+            found[CHECKPOINT_MAP] = {**run.checkpoint_map, run.ns: checkpoint_id}
+        return {CONF: found}
 
     # -- ending -----------------------------------------------------------------------------------------------
 
@@ -444,6 +460,9 @@ class PregelLoop:
         if run.parent is not None:
             run.parent.pause(signal.interrupts)
             raise signal
+        if signal.interrupts:
+            # With the question went the state as it was when it was asked.
+            self._note_output()
         self._show_finished_siblings()
         if not signal.interrupts:
             emit_interrupts(run, self.state, ())

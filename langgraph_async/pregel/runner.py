@@ -251,7 +251,7 @@ class PregelRunner:
         self._save(rows)
         if questions:
             emit_interrupts(self._run, self._state, questions)
-        emit_task_result(self._run, scope.task, questions=questions)
+            emit_task_result(self._run, scope.task, questions=questions)
 
     def _fail(self, scope: TaskScope, exc: BaseException) -> None:
         task = scope.task

@@ -41,3 +41,24 @@ async def test_a_stream_that_stops_after_a_node_tells_the_state_once():
     items = [item async for item in graph.astream({}, THREAD, stream_mode="values")]
 
     assert items == [{"log": ["a"]}]
+
+
+async def test_a_breakpoint_in_a_nested_graph_is_no_result_of_the_task_around_it():
+    inner = chain("i").compile(interrupt_before=["i"])
+    outer = StateGraph(Log).add_node("sub", inner).add_edge(START, "sub").compile(checkpointer=InMemorySaver())
+
+    items = [item async for item in outer.astream({}, THREAD, stream_mode="tasks")]
+
+    assert [sorted(item) for item in items] == [["id", "input", "name", "triggers"]]
+
+
+async def test_a_fork_remembers_which_breakpoint_it_starts_at():
+    saver = InMemorySaver()
+    graph = chain("a", "b").compile(checkpointer=saver)
+    await graph.ainvoke({}, THREAD)
+    before_b = [row async for row in saver.alist(THREAD, filter={"step": 1})][0]
+
+    await graph.ainvoke(None, before_b.config)
+
+    fork = [row async for row in saver.alist(THREAD, filter={"source": "fork"})][0]
+    assert fork.checkpoint["versions_seen"]["__interrupt__"] == before_b.checkpoint["channel_versions"]
