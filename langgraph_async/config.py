@@ -84,7 +84,7 @@ def _merge_into(merged: dict[str, Any], config: Mapping[str, Any]) -> None:
             merged[CONF] = {**merged[CONF], key: value}
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class RunConfig:
     """A run's config, parsed once.
 

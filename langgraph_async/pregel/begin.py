@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 _COORDINATES = (THREAD_ID, CHECKPOINT_NS, CHECKPOINT_ID, CHECKPOINT_MAP)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class RunOptions:
     """The arguments of a run besides its input, as users give them."""
 

@@ -24,7 +24,7 @@ _STORE_HINTS: Final = ("BaseStore", "Optional[BaseStore]", "BaseStore | None")
 _BY_NAME: Final = ("config", "writer", "store", "previous", "runtime", "error")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Action:
     """Something that can be called with an input.
 

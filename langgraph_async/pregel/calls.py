@@ -18,7 +18,7 @@ from langgraph_async import ambient
 from langgraph_async.aio.group import Group
 from langgraph_async.checkpoint.base import TaskWrites
 from langgraph_async.constants import RETURN
-from langgraph_async.errors import GraphBubbleUp, GraphInterrupt, NodeCancelledError
+from langgraph_async.errors import GraphBubbleUp, GraphInterrupt, NodeCancelledError, is_invalid_resume
 from langgraph_async.pregel.model import RunScope, StepState
 from langgraph_async.pregel.node import Write
 from langgraph_async.pregel.scope import TaskScope
@@ -161,12 +161,7 @@ class Calls:
         scope, future = call.scope, call.future
         ambient.current.set(scope)
         call.worker = asyncio.current_task()
-        value: Any = None
-        error: BaseException | None = None
-        try:
-            value = await self._attempt(call)
-        except BaseException as exc:  # noqa: BLE001
-            error = exc
+        value, error = await self._attempt(call)
         scope.close()
         if error is None:
             error = await self._succeed(scope, value)
@@ -183,32 +178,44 @@ class Calls:
         else:
             _fail(future, error)
 
-    async def _attempt(self, call: Call) -> Any:
-        """Run the function, and wait for what it has called itself; return its result."""
+    async def _attempt(self, call: Call) -> tuple[Any, BaseException | None]:
+        """Run the function, and wait for what it has called itself; return its result, or what ended it."""
         scope, limiter = call.scope, self._run.limiter
         if call.cancelled or call.future.cancelled():
             call.cancelled = True
-            raise asyncio.CancelledError
+            return None, asyncio.CancelledError()
         if limiter is not None:
-            await limiter.acquire()
+            try:
+                await limiter.acquire()
+            except asyncio.CancelledError as exc:
+                return None, exc
             scope.holds_slot = True
+        value: Any = None
+        error: BaseException | None = None
         try:
-            writes = await run_attempt(scope)
-        except BaseException as exc:
-            await scope.finish_calls(exc)
-            raise
-        await scope.finish_calls()
-        if scope.paused:
-            raise GraphInterrupt(tuple(scope.pauses))
-        return _returned(writes)
+            value = _returned(await run_attempt(scope))
+        except BaseException as exc:  # noqa: BLE001
+            error = exc
+        if scope.running:
+            interrupted = await scope.finish_calls(error)
+            error = error or interrupted
+        if scope.hosts:
+            interrupted = await scope.end_graphs()
+            error = error or interrupted
+        if error is None and scope.paused:
+            error = GraphInterrupt(tuple(scope.pauses))
+        return value, error
 
     async def _succeed(self, scope: TaskScope, value: Any) -> BaseException | None:
         task = scope.task
-        failed = self._store(commit.success(scope, [(RETURN, detached(value))]))
+        failed = self._store(commit.success(scope, [(RETURN, value)], store=self._save is not None))
         if failed is not None:
             return failed
-        emit_updates(self._run, task, task.writes)
-        emit_task_result(self._run, task, writes=task.writes)
+        sinks = self._run.sinks
+        if sinks.updates:
+            emit_updates(self._run, task, task.writes)
+        if sinks.tasks:
+            emit_task_result(self._run, task, writes=task.writes)
         if self._wait_stored is not None:
             try:
                 await self._wait_stored()
@@ -223,15 +230,13 @@ class Calls:
             if call.cancelled or (call.worker is not None and call.worker.cancelling()):
                 return self._store(commit.failure(scope, error)) or error
             error = _own_cancellation(task.name, error)
-        if scope.paused or isinstance(error, GraphInterrupt):
+        if (scope.paused and not is_invalid_resume(error)) or isinstance(error, GraphInterrupt):
             questions, rows = commit.paused(scope, error)
             call.caller.pause(questions)
             return self._store(rows) or GraphInterrupt(questions)
         if isinstance(error, GraphBubbleUp):
             return error
         error.add_note(f"During task with name '{task.name}' and id '{task.id}'")
-        if scope.invalid is not None:
-            call.caller.invalid = scope.invalid
         failed = self._store(commit.failure(scope, error))
         emit_task_result(self._run, task, error=error)
         return failed or error

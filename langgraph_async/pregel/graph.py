@@ -12,20 +12,20 @@ from langgraph_async.aio.threads import wait_settled
 from langgraph_async.channels import BaseChannel, Topic
 from langgraph_async.channels.managed import ManagedValue, is_managed_value
 from langgraph_async.config import RunnableConfig, merge_configs
-from langgraph_async.constants import INTERRUPT, TASKS
+from langgraph_async.constants import END, INTERRUPT, TASKS
 from langgraph_async.errors import GraphBuildError
+from langgraph_async.pregel.address import subgraphs_of
 from langgraph_async.pregel.begin import RunOptions, calling_task, make_run
 from langgraph_async.pregel.blocking import BlockingView
 from langgraph_async.pregel.builder import NodeBuilder
 from langgraph_async.pregel.check import check_graph
 from langgraph_async.pregel.edit import bulk_update
-from langgraph_async.pregel.inspect import history, snapshot, subgraphs_of
+from langgraph_async.pregel.inspect import history, snapshot
 from langgraph_async.pregel.loop import PregelLoop
 from langgraph_async.pregel.model import GraphSpec, RunScope, make_spec
 from langgraph_async.pregel.node import Join, PregelNode, Schemas
 from langgraph_async.pregel.session import run_graph
 from langgraph_async.pregel.sinks import Item, Sink
-from langgraph_async.pregel.view import output
 from langgraph_async.runtime import RunControl
 from langgraph_async.stream.bus import Bus
 from langgraph_async.stream.parts import Collector, Mappers, Namespace, check_version, shape
@@ -489,14 +489,15 @@ def _sink(put: Callable[[Item], None], modes: frozenset[str], *, subgraphs: bool
 
 
 def _result(run: RunScope, loop: PregelLoop, version: str, mapper: Callable[[dict[str, Any]], Any] | None) -> Any:
-    value = output(run.spec, loop.state, run.sinks.keys) if loop.showed_values else None
+    value = loop.output
     if version == "v2":
         if mapper is not None and isinstance(value, dict) and not loop.paused:
             value = mapper(value)
         return GraphOutput(value, loop.interrupts)
     if not loop.interrupts:
         return value
-    shown = value if isinstance(value, dict) and not isinstance(run.sinks.keys, str) else {}
+    # What an entrypoint shows as its output is that of its last finished run, not of this one.
+    shown = value if isinstance(value, dict) and run.sinks.keys != END else {}
     return {**shown, INTERRUPT: list(loop.interrupts)}
 
 

@@ -9,6 +9,8 @@ from __future__ import annotations
 import asyncio
 import weakref
 from collections import deque
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -40,7 +42,7 @@ class Lease:
     head_before: str | None = None
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Seat:
     """Who holds a thread, and who waits for it, in order."""
 
@@ -119,6 +121,43 @@ async def _wait_in_line(seats: dict[str, Seat], thread_id: str, seat: Seat, leas
         if turn.done() and not turn.cancelled():
             _give_back(seats, thread_id, lease)
         raise
+
+
+@asynccontextmanager
+async def holding(saver: Any, thread_id: str, strategy: str) -> AsyncIterator[tuple[Lease, Lease | None]]:
+    """Hold a thread while the block runs; gives the lease, and that of the run that was put off for it, or None.
+
+    Raises:
+        ThreadConflictError: As for `acquire`; or another run took the thread over while the block ran.
+    """
+    lease, put_off = await acquire(saver, thread_id, strategy)
+    try:
+        yield lease, put_off
+    except asyncio.CancelledError:
+        if not lease.evicted:
+            raise
+        task = asyncio.current_task()
+        if task is not None:
+            task.uncancel()
+        raise ThreadConflictError(
+            f"Another run took thread {thread_id!r} over (multitask_strategy={strategy!r} on its side); this run was "
+            "stopped. What it had committed is stored.",
+            thread_id=thread_id,
+        ) from None
+    finally:
+        release(saver, thread_id, lease)
+
+
+async def rolled_back(saver: Any, thread_id: str, strategy: str, put_off: Lease | None) -> str | None:
+    """Return the checkpoint from which to start instead of the newest, or None.
+
+    With ``"rollback"`` that is where the run that was put off had started; a thread that was empty then is deleted.
+    """
+    if put_off is None or strategy != "rollback":
+        return None
+    if put_off.head_before is None:
+        await saver.adelete_thread(thread_id)
+    return put_off.head_before
 
 
 def release(saver: Any, thread_id: str, lease: Lease) -> None:

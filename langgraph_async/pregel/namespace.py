@@ -43,6 +43,18 @@ def with_memory(namespace: str, instance: int) -> str:
     return f"{path}{NS_END}{instance}" if instance else path
 
 
+def memory_of(namespace: str) -> str:
+    """Return where a graph with memory of its own keeps it, from a namespace that may still hold task ids.
+
+    What tells apart parallel sends and repeated calls stays.
+    """
+    parts = namespace.split(NS_SEP)
+    count = f"{NS_SEP}{parts.pop()}" if len(parts) > 1 and parts[-1].isdigit() else ""
+    _, _, last = parts[-1].partition(NS_END)
+    instance = f"{NS_END}{last}" if last.isdigit() else ""
+    return f"{without_ids(NS_SEP.join(parts))}{instance}{count}"
+
+
 def levels(namespace: str) -> tuple[str, ...]:
     """Return the namespace as the tuple that stream parts carry; ``()`` for the root."""
     return tuple(namespace.split(NS_SEP)) if namespace else ()

@@ -9,15 +9,16 @@ one fails, those that were not reached yet still run up to their first await, as
 from __future__ import annotations
 
 import asyncio
-import contextvars
 import threading
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
+from contextvars import copy_context
 from typing import Any, TypeAlias
 
 from langgraph_async import ambient
 from langgraph_async.aio.driving import drive
 from langgraph_async.aio.group import Group
+from langgraph_async.aio.limiter import Limiter
 from langgraph_async.aio.threads import wait_settled
 from langgraph_async.checkpoint.base import TaskWrites
 from langgraph_async.errors import (
@@ -34,7 +35,6 @@ from langgraph_async.pregel.step import commit
 from langgraph_async.pregel.step.attempt import run_attempt
 from langgraph_async.pregel.step.emit import emit_interrupts, emit_task_result, emit_updates
 from langgraph_async.pregel.task import CallTask, Task
-from langgraph_async.types import Interrupt
 
 Store: TypeAlias = Callable[[TaskWrites, bool], None]
 """Takes a task's writes, and whether it was the last one of its superstep."""
@@ -54,7 +54,6 @@ class PregelRunner:
             caller sees it.
 
     Attributes:
-        questions: What paused tasks asked, in the order in which they paused.
         paused: Whether any task paused; a static breakpoint in a nested graph asks nothing.
         failure: What the first failed task raised, or None.
     """
@@ -67,7 +66,6 @@ class PregelRunner:
         store: Store | None,
         stored: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
-        self.questions: list[Interrupt] = []
         self.paused = False
         self.failure: BaseException | None = None
         self._run = run
@@ -82,6 +80,7 @@ class PregelRunner:
         self._aborting = False
         self._spare = False
         self._running: dict[asyncio.Task[object], TaskScope] = {}
+        self._waiting: set[asyncio.Task[object]] = set()
         self._done: asyncio.Future[None] | None = None
 
     async def run(self, tasks: Sequence[Task]) -> None:
@@ -131,11 +130,8 @@ class PregelRunner:
         self._spare = False
         limiter = self._run.limiter
         while self._queue:
-            if limiter is not None and not limiter.try_acquire():
-                await limiter.acquire()
-                if not self._queue:
-                    limiter.release()
-                    break
+            if limiter is not None and not await self._take_slot(limiter, me):
+                break
             scope = TaskScope(self._run, self._queue.popleft(), self._state, self)
             self._running[me] = scope
             cancelled = await self._attempt(scope, self._suspended)
@@ -147,6 +143,26 @@ class PregelRunner:
                     raise cancelled
                 me.uncancel()
             self._finish()
+
+    async def _take_slot(self, limiter: Limiter, me: asyncio.Task[object]) -> bool:
+        """Wait for a slot; False when there is nothing left to run with it."""
+        if limiter.try_acquire():
+            return True
+        self._waiting.add(me)
+        try:
+            await limiter.acquire()
+        except asyncio.CancelledError:
+            if not self._aborting:
+                self._forget_queue()
+                self._finish()
+                raise
+            me.uncancel()
+            return False
+        finally:
+            self._waiting.discard(me)
+        if not self._queue:
+            limiter.release()
+        return bool(self._queue)
 
     def _suspended(self) -> None:
         if self._aborting:
@@ -164,7 +180,7 @@ class PregelRunner:
         """Cancel every task that has started; those that have not are cancelled at their first await."""
         self._aborting = True
         me = asyncio.current_task()
-        for worker in list(self._running):
+        for worker in (*self._running, *self._waiting):
             if worker is not me:
                 worker.cancel()
         if self._run.limiter is not None:
@@ -185,36 +201,47 @@ class PregelRunner:
 
     async def _attempt(self, scope: TaskScope, on_suspend: Callable[[], None] | None) -> asyncio.CancelledError | None:
         """Run one attempt and commit what it comes to; return the cancellation that ended it, if one did."""
-        if self._run.sinks.updates:
+        task = scope.task
+        action = task.node.action
+        if action is not None and self._run.sinks.updates and action.kind in ("async_gen", "gen"):
             scope.stepwise = self._stepwise(scope)
-        context = contextvars.copy_context()
+        context = copy_context()
         context.run(ambient.current.set, scope)
-        scope.holds_slot = self._run.limiter is not None
-        cancelled: asyncio.CancelledError | None = None
+        limiter = self._run.limiter
+        scope.holds_slot = limiter is not None
+        writes: list[Write] = []
+        error: BaseException | None = None
+        interrupted: asyncio.CancelledError | None = None
         try:
             try:
                 writes = await drive(run_attempt(scope), context, on_suspend)
-            except BaseException as exc:
-                if scope.running:
-                    await drive(scope.finish_calls(exc), context, on_suspend)
-                raise
+            except BaseException as exc:  # noqa: BLE001
+                error = exc
             if scope.running:
-                await drive(scope.finish_calls(), context, on_suspend)
-        except asyncio.CancelledError as exc:
-            cancelled = self._cancelled(scope, exc)
-        except BaseException as exc:  # noqa: BLE001
-            self._ended(scope, exc)
-        else:
-            if scope.paused:
-                self._pause(scope, None)
-            else:
-                self._succeed(scope, writes)
+                interrupted = await drive(scope.finish_calls(error), context, on_suspend)
+                error = error or interrupted
+            if scope.hosts:
+                interrupted = await scope.end_graphs() or interrupted
+            return self._settle(scope, writes, error) or interrupted
         finally:
+            error = None  # its traceback holds this frame
             scope.close()
-            if scope.holds_slot and self._run.limiter is not None:
+            if scope.holds_slot and limiter is not None:
                 scope.holds_slot = False
-                self._run.limiter.release()
-        return cancelled
+                limiter.release()
+
+    def _settle(
+        self, scope: TaskScope, writes: list[Write], error: BaseException | None
+    ) -> asyncio.CancelledError | None:
+        if isinstance(error, asyncio.CancelledError):
+            return self._cancelled(scope, error)
+        if error is not None:
+            self._ended(scope, error)
+        elif scope.paused:
+            self._pause(scope, None)
+        else:
+            self._succeed(scope, writes)
+        return None
 
     def _stepwise(self, scope: TaskScope) -> Callable[[list[Write]], None]:
         return lambda writes: emit_updates(self._run, scope.task, writes)
@@ -230,27 +257,26 @@ class PregelRunner:
         return None
 
     def _ended(self, scope: TaskScope, exc: BaseException) -> None:
-        if scope.paused or isinstance(exc, GraphInterrupt):
+        if (scope.paused and not is_invalid_resume(exc)) or isinstance(exc, GraphInterrupt):
             self._pause(scope, exc)
         else:
             self._fail(scope, exc)
 
     def _succeed(self, scope: TaskScope, writes: list[Write]) -> None:
-        task = scope.task
-        rows = commit.success(scope, writes)
-        self._save(rows)
-        if task.node.action is None or task.node.action.kind not in ("async_gen", "gen") or not writes:
+        task, sinks = scope.task, self._run.sinks
+        self._save(commit.success(scope, writes, store=self._store is not None))
+        if sinks.updates and (scope.stepwise is None or not writes):
             emit_updates(self._run, task, writes)
-        emit_task_result(self._run, task, writes=writes)
+        if sinks.tasks:
+            emit_task_result(self._run, task, writes=writes)
 
     def _pause(self, scope: TaskScope, exc: BaseException | None) -> None:
         questions, rows = commit.paused(scope, exc)
         self.paused = True
-        self.questions.extend(questions)
         self._save(rows)
         if questions:
             emit_interrupts(self._run, self._state, questions)
-        emit_task_result(self._run, scope.task, questions=questions)
+            emit_task_result(self._run, scope.task, questions=questions)
 
     def _fail(self, scope: TaskScope, exc: BaseException) -> None:
         task = scope.task

@@ -60,10 +60,10 @@ class TaskScope:
         used: How many answers this attempt has used or skipped.
         closed: The attempt is over; whatever still calls in is refused.
         graph_calls: How many graphs it has called.
-        inside: How many graphs it is waiting for.
+        hosts: The asyncio tasks that host the runs of graphs inside it.
         holds_slot: It counts against the run's `max_concurrency` right now.
         body: The node's own writes, once its action has returned.
-        invalid: The question whose answer did not fit its schema, or None.
+        invalid: Questions whose answers did not fit their schema, by the order of the calls.
         node_error: For an error handler: what the failed node raised.
         stepwise: Takes the writes of one yield of a generator, to be shown at once.
     """
@@ -80,7 +80,7 @@ class TaskScope:
         "closed",
         "graph_calls",
         "holds_slot",
-        "inside",
+        "hosts",
         "invalid",
         "node_error",
         "paused",
@@ -116,8 +116,8 @@ class TaskScope:
         self.closed = False
         self.graph_calls = 0
         self.holds_slot = False
-        self.inside = 0
-        self.invalid: Interrupt | None = None
+        self.hosts: list[asyncio.Task[Any]] = []
+        self.invalid: dict[int, Interrupt] = {}
         self.node_error: Any = None
         self.body: list[tuple[str, Any]] | None = None
         self.stepwise: Callable[[list[tuple[str, Any]]], None] | None = None
@@ -146,8 +146,7 @@ class TaskScope:
             try:
                 return check_answer(adapter, answer)
             except ValueError:
-                self.invalid = Interrupt(value, self._question_id(slot), response_schema=schema)
-                self.task.answers[slot] = HOLE
+                self.invalid[slot] = Interrupt(value, self._question_id(slot), response_schema=schema)
                 raise
         question = Interrupt(value, self._question_id(slot), response_schema=schema)
         self.pauses.append(question)
@@ -192,6 +191,15 @@ class TaskScope:
                     return question.id
             scope = scope.around
         return None
+
+    def reopen_invalid(self) -> None:
+        """Forget the answers that did not fit, so that their questions can be answered again.
+
+        Not done when the node itself handled the misfit: then it must find the same answer when it runs again.
+        """
+        for slot, question in self.invalid.items():
+            self.task.answers[slot] = HOLE
+            self.run.answers.taken.discard(question.id)
 
     @property
     def rows(self) -> list[tuple[str, Any]]:
@@ -312,16 +320,15 @@ class TaskScope:
     def leave_call(self, call: Cancellable, child: TaskScope) -> None:
         """Note that a call has ended; if it was the last, this task takes its slot over."""
         assert isinstance(self.running, set)
-        self.inside -= 1
+        self.running.discard(call)
         limiter = self.run.limiter
         if limiter is not None:
-            if not self.inside and not self.holds_slot and not self.closed:
+            if not self.waits and not self.holds_slot and not self.closed:
                 # A call that was cancelled before it had a slot has none to hand over; there may be one free.
                 self.holds_slot = child.holds_slot or limiter.try_acquire()
             elif child.holds_slot:
                 limiter.release()
             child.holds_slot = False
-        self.running.discard(call)
         if not self.running and self._idle is not None and not self._idle.done():
             self._idle.set_result(None)
 
@@ -335,23 +342,26 @@ class TaskScope:
         self.refusing = True
         self.cancel_calls()
 
-    async def finish_calls(self, error: BaseException | None = None) -> None:
+    async def finish_calls(self, error: BaseException | None) -> asyncio.CancelledError | None:
         """Wait until all calls have ended; cancel them first if the task has failed.
 
-        Raises:
-            asyncio.CancelledError: The task was cancelled meanwhile, and so were its calls.
+        Returns:
+            The last cancellation that arrived meanwhile, for which the calls were cancelled; or None.
         """
         if error is not None and not (self.paused or isinstance(error, GraphInterrupt)):
             self.cancel_calls()
-        interrupted = None
+        interrupted: asyncio.CancelledError | None = None
         while self.running:
             self._idle = asyncio.get_running_loop().create_future()
             interrupted = await wait_settled(self._idle, self.cancel_calls) or interrupted
-        if interrupted is not None and not isinstance(error, asyncio.CancelledError):
-            raise interrupted
+        return interrupted
+
+    @property
+    def waits(self) -> bool:
+        """Whether a graph or function that it called has not ended."""
+        return bool(self.running or self.hosts)
 
     def _step_out(self) -> None:
-        self.inside += 1
         if self.holds_slot and self.run.limiter is not None:
             self.holds_slot = False
             self.run.limiter.release()
@@ -359,18 +369,43 @@ class TaskScope:
     # -- for graphs called inside -----------------------------------------------------------------------------
 
     def enter_graph(self) -> int:
-        """Note that the task waits for a graph inside it, and give its slot to others; return which call it is."""
+        """Count a graph that is called inside the task; return which call it is."""
         count = self.graph_calls
         self.graph_calls += 1
-        self._step_out()
         return count
+
+    def host_graph(self) -> None:
+        """Note that the current asyncio task runs a graph for this task, and give the task's slot to others."""
+        host = asyncio.current_task()
+        assert host is not None
+        self.hosts.append(host)
+        self._step_out()
 
     async def leave_graph(self, *, wait: bool) -> None:
         """Note that a graph inside has ended; with `wait`, take the slot back before the node goes on."""
-        self.inside -= 1
-        if self.run.limiter is not None and not self.inside and not self.holds_slot and wait and not self.closed:
+        host = asyncio.current_task()
+        assert host is not None
+        self.hosts.remove(host)
+        if self.run.limiter is not None and not self.waits and not self.holds_slot and wait and not self.closed:
             await self.run.limiter.acquire()
             self.holds_slot = True
+
+    async def end_graphs(self) -> asyncio.CancelledError | None:
+        """Cancel the graphs that the node left running, and wait for them.
+
+        They would go on storing on a thread that the run is about to give back.
+
+        Returns:
+            The last cancellation that arrived meanwhile, or None.
+        """
+        self.closed = True
+        interrupted: asyncio.CancelledError | None = None
+        me = asyncio.current_task()
+        for host in set(self.hosts):
+            if host is not me:
+                host.cancel()
+                interrupted = await wait_settled(host) or interrupted
+        return interrupted
 
     def close(self) -> None:
         """End the attempt: code that outlives it can neither ask nor write."""
