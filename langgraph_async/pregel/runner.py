@@ -12,6 +12,7 @@ import asyncio
 import contextvars
 from collections import deque
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import TypeAlias
 
 from langgraph_async import ambient
@@ -169,7 +170,9 @@ class PregelRunner:
             self._finish()
 
     def _interrupt(self) -> None:
-        """The caller was cancelled: cancel what has started, and start nothing more."""
+        """The caller was cancelled: cancel what has started, once, and start nothing more."""
+        if self._aborting:
+            return
         self._forget_queue()
         self._abort()
         self._finish()
@@ -197,7 +200,12 @@ class PregelRunner:
                 error = exc
             if scope.hosts:
                 interrupted = await scope.end_graphs()
+            self._left -= 1
             return self._settle(scope, writes, error) or interrupted
+        except BaseException as exc:  # noqa: BLE001
+            # Nothing but what stores and tells raises here; nobody must wait for a task that cannot be settled.
+            self._give_up(exc)
+            return interrupted
         finally:
             error = None  # its traceback holds this frame
             scope.close()
@@ -259,9 +267,7 @@ class PregelRunner:
         if isinstance(exc, ParentCommand):
             self._save(None)
         else:
-            note = f"During task with name '{task.name}' and id '{task.id}'"
-            if note not in getattr(exc, "__notes__", ()):
-                exc.add_note(note)
+            _annotate(exc, f"During task with name '{task.name}' and id '{task.id}'")
             self._save(commit.failure(scope, exc))
             emit_task_result(self._run, task, error=exc)
         if self.failure is None:
@@ -270,16 +276,21 @@ class PregelRunner:
                 self._abort()
         elif exc is not self.failure:
             attached = getattr(self.failure, "__langgraph_siblings__", ())
-            self.failure.__langgraph_siblings__ = (*attached, exc)  # type: ignore[attr-defined]
-            self.failure.add_note(f"In the same superstep node '{task.name}' failed too: {exc!r}")
+            with suppress(AttributeError):
+                self.failure.__langgraph_siblings__ = (*attached, exc)  # type: ignore[attr-defined]
+            _annotate(self.failure, f"In the same superstep node '{task.name}' failed too: {exc!r}")
 
     def _save(self, rows: TaskWrites | None) -> None:
-        self._left -= 1
-        if self._store is None or rows is None:
-            return
-        try:
+        if self._store is not None and rows is not None:
             self._store(rows, self._left == 0)
-        except Exception as exc:  # noqa: BLE001
-            if self.failure is None:
-                self.failure = exc
-                self._abort()
+
+    def _give_up(self, exc: BaseException) -> None:
+        if self.failure is None:
+            self.failure = exc
+            self._abort()
+
+
+def _annotate(exc: BaseException, note: str) -> None:
+    if note not in getattr(exc, "__notes__", ()):
+        with suppress(AttributeError, TypeError):  # not every class lets itself be written on
+            exc.add_note(note)
