@@ -32,7 +32,7 @@ async def run_graph(
             return await _run(run, value, boundary, None)
         return await _run_inside(run, value, boundary)
     except BaseException as exc:
-        exc.__traceback__ = trimmed(exc.__traceback__)
+        exc.with_traceback(trimmed(exc.__traceback__))
         raise
 
 
