@@ -26,7 +26,6 @@ from langgraph_async.pregel.model import GraphSpec, RunScope, make_spec
 from langgraph_async.pregel.node import Join, PregelNode, Schemas
 from langgraph_async.pregel.session import run_graph
 from langgraph_async.pregel.sinks import Item, Sink
-from langgraph_async.pregel.view import output
 from langgraph_async.runtime import RunControl
 from langgraph_async.stream.bus import Bus
 from langgraph_async.stream.parts import Collector, Mappers, Namespace, check_version, shape
@@ -490,7 +489,7 @@ def _sink(put: Callable[[Item], None], modes: frozenset[str], *, subgraphs: bool
 
 
 def _result(run: RunScope, loop: PregelLoop, version: str, mapper: Callable[[dict[str, Any]], Any] | None) -> Any:
-    value = output(run.spec, loop.state, run.sinks.keys) if loop.showed_values else None
+    value = loop.output
     if version == "v2":
         if mapper is not None and isinstance(value, dict) and not loop.paused:
             value = mapper(value)

@@ -256,3 +256,8 @@ class RunScope:
     def is_root(self) -> bool:
         """Whether no other graph of this library called this run."""
         return self.parent is None
+
+    @property
+    def forgets_its_end(self) -> bool:
+        """Whether nobody can come back to where the run ended: it had no memory, and was stored at its end only."""
+        return self.parent is not None and self.durability == "exit" and self.ns.startswith(self.parent.task.ns)

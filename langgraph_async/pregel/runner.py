@@ -17,6 +17,7 @@ from typing import TypeAlias
 from langgraph_async import ambient
 from langgraph_async.aio.driving import drive
 from langgraph_async.aio.group import Group
+from langgraph_async.aio.limiter import Limiter
 from langgraph_async.aio.threads import wait_settled
 from langgraph_async.checkpoint.base import TaskWrites
 from langgraph_async.errors import (
@@ -57,6 +58,7 @@ class PregelRunner:
         self._aborting = False
         self._spare = False
         self._running: dict[asyncio.Task[object], TaskScope] = {}
+        self._waiting: set[asyncio.Task[object]] = set()
         self._done: asyncio.Future[None] | None = None
 
     async def run(self, tasks: Sequence[Task]) -> None:
@@ -106,11 +108,8 @@ class PregelRunner:
         self._spare = False
         limiter = self._run.limiter
         while self._queue:
-            if limiter is not None and not limiter.try_acquire():
-                await limiter.acquire()
-                if not self._queue:
-                    limiter.release()
-                    break
+            if limiter is not None and not await self._take_slot(limiter, me):
+                break
             scope = TaskScope(self._run, self._queue.popleft(), self._state)
             self._running[me] = scope
             cancelled = await self._attempt(scope, self._suspended)
@@ -122,6 +121,26 @@ class PregelRunner:
                     raise cancelled
                 me.uncancel()
             self._finish()
+
+    async def _take_slot(self, limiter: Limiter, me: asyncio.Task[object]) -> bool:
+        """Wait for a slot; False when there is nothing left to run with it."""
+        if limiter.try_acquire():
+            return True
+        self._waiting.add(me)
+        try:
+            await limiter.acquire()
+        except asyncio.CancelledError:
+            if not self._aborting:
+                self._forget_queue()
+                self._finish()
+                raise
+            me.uncancel()
+            return False
+        finally:
+            self._waiting.discard(me)
+        if not self._queue:
+            limiter.release()
+        return bool(self._queue)
 
     def _suspended(self) -> None:
         if self._aborting:
@@ -139,7 +158,7 @@ class PregelRunner:
         """Cancel every task that has started; those that have not are cancelled at their first await."""
         self._aborting = True
         me = asyncio.current_task()
-        for worker in list(self._running):
+        for worker in (*self._running, *self._waiting):
             if worker is not me:
                 worker.cancel()
         if self._run.limiter is not None:
@@ -168,24 +187,36 @@ class PregelRunner:
         context.run(ambient.current.set, scope)
         limiter = self._run.limiter
         scope.holds_slot = limiter is not None
-        cancelled: asyncio.CancelledError | None = None
+        writes: list[Write] = []
+        error: BaseException | None = None
+        interrupted: asyncio.CancelledError | None = None
         try:
-            writes = await drive(run_attempt(scope), context, on_suspend)
-        except asyncio.CancelledError as exc:
-            cancelled = self._cancelled(scope, exc)
-        except BaseException as exc:  # noqa: BLE001
-            self._ended(scope, exc)
-        else:
-            if scope.paused:
-                self._pause(scope, None)
-            else:
-                self._succeed(scope, writes)
+            try:
+                writes = await drive(run_attempt(scope), context, on_suspend)
+            except BaseException as exc:  # noqa: BLE001
+                error = exc
+            if scope.hosts:
+                interrupted = await scope.end_graphs()
+            return self._settle(scope, writes, error) or interrupted
         finally:
+            error = None  # its traceback holds this frame
             scope.close()
             if scope.holds_slot and limiter is not None:
                 scope.holds_slot = False
                 limiter.release()
-        return cancelled
+
+    def _settle(
+        self, scope: TaskScope, writes: list[Write], error: BaseException | None
+    ) -> asyncio.CancelledError | None:
+        if isinstance(error, asyncio.CancelledError):
+            return self._cancelled(scope, error)
+        if error is not None:
+            self._ended(scope, error)
+        elif scope.paused:
+            self._pause(scope, None)
+        else:
+            self._succeed(scope, writes)
+        return None
 
     def _stepwise(self, scope: TaskScope) -> Callable[[list[Write]], None]:
         return lambda writes: emit_updates(self._run, scope.task, writes)
@@ -220,7 +251,7 @@ class PregelRunner:
         self._save(rows)
         if questions:
             emit_interrupts(self._run, self._state, questions)
-        emit_task_result(self._run, scope.task, questions=questions)
+            emit_task_result(self._run, scope.task, questions=questions)
 
     def _fail(self, scope: TaskScope, exc: BaseException) -> None:
         task = scope.task

@@ -5,11 +5,13 @@ One `TaskScope` stands behind the ambient context variable while one attempt of 
 
 from __future__ import annotations
 
+import asyncio
 import threading
 import warnings
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from langgraph_async.aio.threads import wait_settled
 from langgraph_async.config import RunnableConfig, merge_configs
 from langgraph_async.constants import CONF, MISSING, RESUME
 from langgraph_async.errors import GraphInterrupt
@@ -39,7 +41,7 @@ class TaskScope:
         used: How many answers this attempt has used or skipped.
         closed: The attempt is over; whatever still calls in is refused.
         graph_calls: How many graphs it has called.
-        inside: How many graphs it is waiting for.
+        hosts: The asyncio tasks that host the runs of graphs inside it.
         holds_slot: It counts against the run's `max_concurrency` right now.
         body: The node's own writes, once its action has returned.
         invalid: Questions whose answers did not fit their schema, by the order of the calls.
@@ -56,7 +58,7 @@ class TaskScope:
         "closed",
         "graph_calls",
         "holds_slot",
-        "inside",
+        "hosts",
         "invalid",
         "node_error",
         "paused",
@@ -78,7 +80,7 @@ class TaskScope:
         self.closed = False
         self.graph_calls = 0
         self.holds_slot = False
-        self.inside = 0
+        self.hosts: list[asyncio.Task[Any]] = []
         self.invalid: dict[int, Interrupt] = {}
         self.node_error: Any = None
         self.body: list[tuple[str, Any]] | None = None
@@ -233,21 +235,45 @@ class TaskScope:
         raise RuntimeError(f"Task {function!r} cannot be called here.")
 
     def enter_graph(self) -> int:
-        """Note that the task waits for a graph inside it, and give its slot to others; return which call it is."""
+        """Count a graph that is called inside the task; return which call it is."""
         count = self.graph_calls
         self.graph_calls += 1
-        self.inside += 1
+        return count
+
+    def host_graph(self) -> None:
+        """Note that the current asyncio task runs a graph for this task, and give the task's slot to others."""
+        host = asyncio.current_task()
+        assert host is not None
+        self.hosts.append(host)
         if self.holds_slot and self.run.limiter is not None:
             self.holds_slot = False
             self.run.limiter.release()
-        return count
 
     async def leave_graph(self, *, wait: bool) -> None:
         """Note that a graph inside has ended; with `wait`, take the slot back before the node goes on."""
-        self.inside -= 1
-        if self.run.limiter is not None and not self.inside and not self.holds_slot and wait and not self.closed:
+        host = asyncio.current_task()
+        assert host is not None
+        self.hosts.remove(host)
+        if self.run.limiter is not None and not self.hosts and not self.holds_slot and wait and not self.closed:
             await self.run.limiter.acquire()
             self.holds_slot = True
+
+    async def end_graphs(self) -> asyncio.CancelledError | None:
+        """Cancel the graphs that the node left running, and wait for them.
+
+        They would go on storing on a thread that the run is about to give back.
+
+        Returns:
+            The last cancellation that arrived meanwhile, or None.
+        """
+        self.closed = True
+        interrupted: asyncio.CancelledError | None = None
+        me = asyncio.current_task()
+        for host in set(self.hosts):
+            if host is not me:
+                host.cancel()
+                interrupted = await wait_settled(host) or interrupted
+        return interrupted
 
     def close(self) -> None:
         """End the attempt: code that outlives it can neither ask nor write."""

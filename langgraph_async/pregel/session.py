@@ -46,12 +46,16 @@ async def _run(
 
 async def _run_inside(run: RunScope, value: Any, boundary: Callable[[], Awaitable[None]] | None) -> PregelLoop:
     assert run.parent is not None
-    finished = False
+    run.parent.host_graph()
+    goes_on = False
     try:
         loop = await _run(run, value, boundary, None)
-        finished = True
+        goes_on = True
+    except Exception:
+        goes_on = True  # the node may handle it
+        raise
     finally:
-        await run.parent.leave_graph(wait=finished)
+        await run.parent.leave_graph(wait=goes_on)
     return loop
 
 

@@ -129,6 +129,10 @@ class Persister:
         self._held.new_versions = new_versions
         self._release()
 
+    def forget_last(self) -> None:
+        """With durability "exit": do not store where the run ended."""
+        self._last = self._held = None
+
     def _release(self) -> None:
         for save in (self._last, self._held):
             if save is None:
