@@ -1,44 +1,16 @@
-"""Of several runs on one thread at once, none succeeds without effect (D1, P7)."""
+"""Of several runs on one thread at once, none succeeds without effect (D1)."""
 
 from __future__ import annotations
 
 import asyncio
-import gc
-import threading
 
 import anyio
 import pytest
+from places import S, cfg, flat
+from slow_savers import SAVERS, second_saver
+from writers import WRITERS, Held, append, appending, assert_free, log_of, settled
 
-from langgraph_async import START, Command, StateGraph, ThreadConflictError, interrupt
-from places import S, asks_twice, cfg, flat
-from slow_savers import SAVERS, SlowSaver, second_saver
-
-WRITERS = 20
-
-
-async def append(state):
-    await asyncio.sleep(0)
-    return {"log": [state["x"]]}
-
-
-def appending(saver):
-    return flat(append, saver)
-
-
-async def settled(*runs):
-    """Return what the runs come to, successes and errors apart."""
-    found = await asyncio.gather(*runs, return_exceptions=True)
-    errors = [f for f in found if isinstance(f, BaseException)]
-    return [f for f in found if not isinstance(f, BaseException)], errors
-
-
-async def log_of(graph, thread="t"):
-    return (await graph.aget_state(cfg(thread))).values.get("log", [])
-
-
-def assert_free(saver):
-    assert saver.leases == {}
-
+from langgraph_async import START, StateGraph, ThreadConflictError
 
 # -- twenty writers -----------------------------------------------------------------------------------------
 
@@ -124,51 +96,13 @@ async def test_twenty_streams_on_one_thread_do_not_succeed_without_effect(saver)
 async def test_runs_on_different_threads_do_not_know_each_other(saver):
     graph = appending(saver)
 
-    done, errors = await settled(*(graph.ainvoke({"x": n}, cfg(f"t{n}")) for n in range(WRITERS)))
+    _, errors = await settled(*(graph.ainvoke({"x": n}, cfg(f"t{n}")) for n in range(WRITERS)))
 
     assert errors == []
     assert [await log_of(graph, f"t{n}") for n in range(WRITERS)] == [[n] for n in range(WRITERS)]
 
 
 # -- a run that holds the thread ----------------------------------------------------------------------------
-
-
-class Held:
-    """A graph whose first run waits inside its node."""
-
-    def __init__(self, saver, *, ending=None):
-        self.entered = asyncio.Event()
-        self.go = asyncio.Event()
-        self.ran: list = []
-        self._ending = ending
-
-        async def before(state):
-            return {"log": [f"before {state['x']}"]}
-
-        async def node(state):
-            self.ran.append(state["x"])
-            if len(self.ran) == 1:
-                self.entered.set()
-                try:
-                    await self.go.wait()
-                finally:
-                    if self._ending is not None:
-                        self._ending()
-            return {"log": [state["x"]]}
-
-        self.graph = (
-            StateGraph(S)
-            .add_node("before", before)
-            .add_node("node", node)
-            .add_edge(START, "before")
-            .add_edge("before", "node")
-            .compile(checkpointer=saver)
-        )
-
-    async def start(self, **more):
-        task = asyncio.create_task(self.graph.ainvoke({"x": "first"}, cfg(), **more))
-        await self.entered.wait()
-        return task
 
 
 async def test_a_busy_thread_rejects_a_second_run_and_stores_nothing_of_it(saver):
@@ -260,6 +194,31 @@ async def test_a_rollback_of_a_rollback_starts_from_before_both(saver):
     assert await log_of(held.graph) == third["log"]
 
 
+async def test_a_rollback_takes_back_the_memory_of_graphs_inside(saver):
+    entered = asyncio.Event()
+    inner = StateGraph(S).add_node("a", append).add_edge(START, "a").compile(checkpointer=True)
+
+    async def node(state):
+        found = await inner.ainvoke({"x": state["x"]})
+        if state["x"] == "first":
+            entered.set()
+            await asyncio.Event().wait()
+        return {"x": found["log"]}
+
+    graph = flat(node, saver)
+    await graph.ainvoke({"x": "early"}, cfg())
+    first = asyncio.create_task(graph.ainvoke({"x": "first"}, cfg()))
+    await entered.wait()
+
+    second = await graph.ainvoke({"x": "second"}, cfg(multitask_strategy="rollback"))
+    with pytest.raises(ThreadConflictError):
+        await first
+    third = await graph.ainvoke({"x": "third"}, cfg())
+
+    assert second["x"] == ["early", "second"]
+    assert third["x"] == ["early", "second", "third"]
+
+
 @pytest.mark.parametrize("strategy", ["interrupt", "rollback"])
 async def test_a_run_that_fails_while_it_is_taken_over_reports_the_conflict(saver, strategy):
     def fail():
@@ -302,11 +261,11 @@ async def test_a_run_that_finishes_while_it_is_taken_over_does_not_leave_a_cance
     task = asyncio.create_task(first())
     await entered.wait()
     second = await graph.ainvoke({"x": "second"}, cfg(multitask_strategy=strategy))
-    with pytest.raises(ThreadConflictError):
-        await task
+    _, errors = await settled(task)
 
     assert left == [0]
-    assert second["log"][-1] == "second"
+    assert [type(e) for e in errors] == ([ThreadConflictError] if strategy == "rollback" else [])
+    assert second["log"] == (["second"] if strategy == "rollback" else ["stubborn", "second"])
     assert await log_of(graph) == second["log"]
     assert_free(saver)
 
@@ -352,8 +311,12 @@ async def test_who_is_cancelled_when_its_turn_has_come_passes_it_on(saver):
     waiting = [asyncio.create_task(held.graph.ainvoke({"x": n}, config)) for n in range(2)]
     await asyncio.sleep(0)
     held.go.set()
-    await first
+    seat = saver.leases["t"]
+    holder = seat.holder
+    while seat.holder is holder:
+        await asyncio.sleep(0)
     waiting[0].cancel()
+    await first
 
     with pytest.raises(asyncio.CancelledError):
         await waiting[0]
@@ -437,331 +400,3 @@ async def test_a_node_that_runs_its_own_thread_by_way_of_another_is_told_and_doe
         await graph.ainvoke({"x": "first"}, cfg())
 
     assert_free(saver)
-
-
-# -- nothing keeps a thread that has no run -----------------------------------------------------------------
-
-
-@pytest.mark.parametrize("operation", ["aget_tuple", "acommit"])
-async def test_a_failing_saver_gives_the_thread_back(operation):
-    saver = SlowSaver()
-    graph = appending(saver)
-    saver.fails[operation] = OSError("disk")
-
-    with pytest.raises(OSError, match="disk"):
-        await graph.ainvoke({"x": 1}, cfg())
-
-    assert_free(saver)
-    saver.fails.clear()
-    assert (await graph.ainvoke({"x": 2}, cfg()))["log"] == [2]
-
-
-@pytest.mark.parametrize("how", ["fails", "cancelled"])
-async def test_a_rollback_that_cannot_delete_gives_the_thread_back(how):
-    saver = SlowSaver()
-    held = Held(saver)
-    first = await held.start()
-    gate = saver.close_gate("adelete_thread")
-    if how == "fails":
-        saver.fails["adelete_thread"] = OSError("disk")
-
-    second = asyncio.create_task(held.graph.ainvoke({"x": "second"}, cfg(multitask_strategy="rollback")))
-    with pytest.raises(ThreadConflictError):
-        await first
-    while "adelete_thread" not in saver.calls:
-        await asyncio.sleep(0)
-    if how == "cancelled":
-        second.cancel()
-    gate.set()
-    with pytest.raises((OSError, asyncio.CancelledError)):
-        await second
-
-    assert_free(saver)
-
-
-@pytest.mark.parametrize(
-    "bad", [{"x": 1, "nope": 2}, None, 5, Command(goto="nowhere"), Command(), Command(resume={"0" * 32: 1}, goto="no")]
-)
-async def test_an_input_that_is_refused_gives_the_thread_back(saver, bad):
-    graph = appending(saver)
-
-    with pytest.raises(Exception):  # noqa: B017
-        await graph.ainvoke(bad, cfg())
-
-    assert_free(saver)
-
-
-async def test_a_cancelled_run_gives_the_thread_back(saver, durability):
-    held = Held(saver)
-    first = await held.start(durability=durability)
-
-    first.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await first
-
-    assert_free(saver)
-    result = await held.graph.ainvoke({"x": "second"}, cfg(), durability=durability)
-    assert result["log"][-1] == "second"
-
-
-# -- streams ------------------------------------------------------------------------------------------------
-
-
-async def test_after_breaking_off_a_stream_a_new_run_works_at_once(saver, durability):
-    graph = appending(saver)
-    async for _ in graph.astream({"x": 1}, cfg(), durability=durability):
-        break
-
-    result = await graph.ainvoke({"x": 2}, cfg(), durability=durability)
-
-    assert result["log"][-1] == 2
-    assert_free(saver)
-
-
-async def test_after_breaking_off_a_wrapped_stream_a_new_run_works_at_once(saver):
-    graph = appending(saver)
-
-    async def inner():
-        async for item in graph.astream({"x": 1}, cfg()):
-            yield item
-
-    async def outer():
-        async for item in inner():
-            yield item
-
-    async for _ in outer():
-        break
-    result = await graph.ainvoke({"x": 2}, cfg())
-
-    assert result["log"][-1] == 2
-    assert_free(saver)
-
-
-async def test_breaking_off_and_starting_again_works_many_times(saver):
-    graph = appending(saver)
-    for n in range(10):
-        async for _ in graph.astream({"x": n}, cfg()):
-            break
-
-    result = await graph.ainvoke({"x": "last"}, cfg())
-
-    assert result["log"][-1] == "last"
-    assert_free(saver)
-
-
-async def test_a_stream_that_nobody_began_to_read_holds_nothing(saver):
-    graph = appending(saver)
-    stream = graph.astream({"x": 1}, cfg())
-
-    result = await graph.ainvoke({"x": 2}, cfg())
-    await stream.aclose()
-
-    assert result["log"] == [2]
-    assert_free(saver)
-
-
-async def test_a_stream_that_is_still_read_holds_the_thread(saver):
-    graph = appending(saver)
-    stream = graph.astream({"x": 1}, cfg())
-    await anext(stream)
-
-    with pytest.raises(ThreadConflictError):
-        await graph.ainvoke({"x": 2}, cfg())
-    await stream.aclose()
-    result = await graph.ainvoke({"x": 2}, cfg())
-
-    assert result["log"][-1] == 2
-    assert_free(saver)
-
-
-async def test_a_stream_collected_late_gives_the_thread_back(saver):
-    graph = appending(saver)
-    stream = graph.astream({"x": 1}, cfg())
-    await anext(stream)
-    cycle = [stream]
-    cycle.append(cycle)
-    del stream, cycle
-    gc.collect()
-
-    result = await graph.ainvoke({"x": 2}, cfg())
-
-    assert result["log"][-1] == 2
-    assert_free(saver)
-
-
-# -- updates ------------------------------------------------------------------------------------------------
-
-
-async def test_an_update_while_a_run_is_under_way_is_refused(saver):
-    held = Held(saver)
-    first = await held.start()
-
-    with pytest.raises(ThreadConflictError):
-        await held.graph.aupdate_state(cfg(), {"log": ["update"]}, as_node="node")
-    held.go.set()
-    result = await first
-
-    assert await log_of(held.graph) == result["log"] == ["before first", "first"]
-    assert_free(saver)
-
-
-async def test_updates_at_once_do_not_succeed_without_effect(saver):
-    graph = appending(saver)
-    await graph.ainvoke({"x": "x"}, cfg())
-
-    async def update(n):
-        await graph.aupdate_state(cfg(), {"log": [n]})
-        return n
-
-    done, errors = await settled(*(update(n) for n in range(10)))
-
-    assert {type(e) for e in errors} <= {ThreadConflictError}
-    assert sorted((await log_of(graph))[1:]) == sorted(done)
-    assert done
-    assert_free(saver)
-
-
-async def test_updates_over_two_savers_do_not_succeed_without_effect():
-    first = SlowSaver()
-    graphs = [appending(first), appending(second_saver(first))]
-    await graphs[0].ainvoke({"x": "x"}, cfg())
-
-    async def update(n):
-        await graphs[n % 2].aupdate_state(cfg(), {"log": [n]})
-        return n
-
-    done, errors = await settled(*(update(n) for n in range(10)))
-
-    assert {type(e) for e in errors} <= {ThreadConflictError}
-    assert sorted((await log_of(graphs[0]))[1:]) == sorted(done)
-    assert done
-
-
-async def test_an_update_through_another_saver_makes_the_run_fail_and_stays():
-    saver = SlowSaver()
-    held = Held(saver)
-    other = Held(second_saver(saver))
-    first = await held.start()
-
-    await other.graph.aupdate_state(cfg(), {"log": ["update"]}, as_node="node")
-    held.go.set()
-    with pytest.raises(ThreadConflictError):
-        await first
-
-    assert await log_of(held.graph) == ["before first", "update"]
-
-
-# -- event loops --------------------------------------------------------------------------------------------
-
-
-async def test_a_run_in_another_event_loop_is_told_that_the_thread_is_busy(saver):
-    held = Held(saver)
-    first = await held.start()
-    found = []
-
-    def elsewhere():
-        for strategy in ("reject", "enqueue", "interrupt", "rollback"):
-            config = cfg(multitask_strategy=strategy)
-            try:
-                found.append(asyncio.run(held.graph.ainvoke({"x": "elsewhere"}, config)))
-            except BaseException as exc:
-                found.append(exc)
-
-    thread = threading.Thread(target=elsewhere)
-    thread.start()
-    await asyncio.to_thread(thread.join)
-    held.go.set()
-    await first
-
-    assert [type(f) for f in found] == [ThreadConflictError] * 4
-    assert await log_of(held.graph) == ["before first", "first"]
-    assert_free(saver)
-
-
-def test_one_event_loop_after_another_may_use_a_thread():
-    for kind in SAVERS.values():
-        graph = appending(kind())
-        for n in range(3):
-            asyncio.run(graph.ainvoke({"x": n}, cfg()))
-
-        assert asyncio.run(log_of(graph)) == [0, 1, 2]
-
-
-def test_a_thread_is_not_held_by_an_event_loop_that_was_shut_down():
-    for kind in SAVERS.values():
-        saver = kind()
-
-        async def abandon(saver=saver):
-            held = Held(saver)
-            await held.start()
-
-        asyncio.run(abandon())
-
-        assert asyncio.run(appending(saver).ainvoke({"x": 2}, cfg()))["log"][-1] == 2
-
-
-# -- P7: two resumes at once --------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("by_id", [False, True])
-async def test_of_two_resumes_at_once_one_wins_and_the_body_runs_once(place, saver, durability, by_id):
-    ran = []
-
-    async def node(state):
-        answer = interrupt("why")
-        await asyncio.sleep(0)
-        ran.append(answer)
-        return {"log": [answer]}
-
-    graph = place(node, saver)
-    first = await graph.ainvoke({"x": 1}, cfg(), durability=durability)
-    asked = first["__interrupt__"][0].id
-
-    done, errors = await settled(
-        *(
-            graph.ainvoke(Command(resume={asked: n} if by_id else n), cfg(), durability=durability)
-            for n in ("one", "two")
-        )
-    )
-
-    assert [result["log"] for result in done] == [["one"]]
-    assert [type(e) for e in errors] == [ThreadConflictError]
-    assert ran == ["one"]
-
-
-async def test_a_second_answer_at_once_does_not_reach_the_next_question(saver):
-    graph = flat(asks_twice, saver)
-    await graph.ainvoke({}, cfg())
-
-    async def late():
-        await asyncio.sleep(0)
-        return await graph.ainvoke(Command(resume="twice"), cfg())
-
-    stream = graph.astream(Command(resume="once"), cfg())
-    reading = asyncio.create_task(anext(stream))
-    done, errors = await settled(late())
-    await reading
-    await stream.aclose()
-    state = await graph.aget_state(cfg())
-
-    assert done == []
-    assert [type(e) for e in errors] == [ThreadConflictError]
-    assert [q.value for q in state.interrupts] == ["two"]
-
-
-async def test_of_two_resumes_over_two_savers_one_wins():
-    saver = SlowSaver()
-    graphs = [flat(asks_once_slowly, saver), flat(asks_once_slowly, second_saver(saver))]
-    await graphs[0].ainvoke({}, cfg())
-
-    done, errors = await settled(*(graph.ainvoke(Command(resume=n), cfg()) for n, graph in enumerate(graphs)))
-
-    assert len(done) == 1
-    assert [type(e) for e in errors] == [ThreadConflictError]
-    assert await log_of(graphs[0]) == done[0]["log"]
-
-
-async def asks_once_slowly(state):
-    answer = interrupt("why")
-    await asyncio.sleep(0)
-    return {"log": [answer]}
