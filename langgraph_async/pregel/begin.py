@@ -24,6 +24,7 @@ from langgraph_async.types import Durability
 
 if TYPE_CHECKING:
     from langgraph_async.pregel.graph import Pregel
+    from langgraph_async.pregel.lease import Lease
 
 _COORDINATES = (THREAD_ID, CHECKPOINT_NS, CHECKPOINT_ID, CHECKPOINT_MAP)
 
@@ -115,7 +116,14 @@ def make_run(
         store=graph.store,
         cache=graph.cache,
         thread_ident=threading.get_ident(),
+        leases=held_around(),
     )
+
+
+def held_around() -> tuple[Lease, ...]:
+    """Return the holds on threads that the runs have in which this code runs."""
+    task = ambient.current.get()
+    return task.run.leases if isinstance(task, TaskScope) else ()
 
 
 def _ambient_config() -> Mapping[str, Any] | None:

@@ -20,7 +20,7 @@ from langgraph_async.config import RunnableConfig
 from langgraph_async.constants import COPY, END, INPUT, INTERRUPT
 from langgraph_async.errors import ConfigError, GraphInterrupt, InvalidUpdateError, ParentCommand
 from langgraph_async.pregel.address import Address, locate
-from langgraph_async.pregel.begin import RunOptions, make_run
+from langgraph_async.pregel.begin import RunOptions, held_around, make_run
 from langgraph_async.pregel.carry import carried_writes
 from langgraph_async.pregel.lease import holding, rolled_back
 from langgraph_async.pregel.model import RunScope, StepState
@@ -64,12 +64,14 @@ async def bulk_update(
     if not all(supersteps):
         raise ConfigError("No updates provided: every superstep needs at least one update.")
     strategy = at.config.multitask_strategy
-    async with holding(at.saver, at.thread_id, strategy) as (_, put_off):
+    async with holding(at.saver, at.thread_id, strategy, within=held_around()) as (lease, put_off):
         start = await rolled_back(at.saver, at.thread_id, strategy, put_off)
         if at.checkpoint_id is None and not at.ns:
             at = at.at(start)
         for updates in supersteps:
             base = await _load(at)
+            if not at.ns:
+                lease.note_head(base.head)
             at, shown = await _superstep(base, updates)
     return shown
 
