@@ -70,7 +70,7 @@ async def bulk_update(
         raise ConfigError("No supersteps provided: pass at least one superstep of updates.")
     if not all(supersteps):
         raise ConfigError("No updates provided: every superstep needs at least one update.")
-    strategy = at.config.multitask_strategy
+    strategy, shown = at.config.multitask_strategy, config
     async with holding(at.saver, at.thread_id, strategy) as (_, put_off):
         start = await rolled_back(at.saver, at.thread_id, strategy, put_off)
         if at.checkpoint_id is None and not at.ns:
