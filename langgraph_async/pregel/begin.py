@@ -14,7 +14,7 @@ from langgraph_async.config import RunConfig, RunnableConfig, ensure_config, mer
 from langgraph_async.constants import CHECKPOINT_ID, CHECKPOINT_MAP, CHECKPOINT_NS, CONF, THREAD_ID
 from langgraph_async.errors import ConfigError, MissingCoordinateError
 from langgraph_async.pregel.model import GraphSpec, RunScope
-from langgraph_async.pregel.namespace import levels, nth_call, with_memory
+from langgraph_async.pregel.namespace import levels, nth_call
 from langgraph_async.pregel.replay import Answers, Replay
 from langgraph_async.pregel.scope import TaskScope
 from langgraph_async.pregel.sinks import Sink, Sinks
@@ -159,9 +159,7 @@ def _check_durability(durability: str, saver: Any) -> None:
 
 
 def _namespace(graph: Pregel, parent: TaskScope, call: int) -> str:
-    if graph.checkpointer is True:
-        return nth_call(with_memory(parent.task.ns, parent.task.instance), call)
-    return nth_call(parent.task.ns, call)
+    return nth_call(parent.memory_path if graph.checkpointer is True else parent.task.ns, call)
 
 
 def _replay(config: RunConfig) -> Replay | None:
