@@ -67,6 +67,11 @@ def calling_task(graph: Pregel, config: Mapping[str, Any] | None) -> TaskScope |
     return task
 
 
+def names_task(config: Mapping[str, Any] | None, task: TaskScope | None) -> bool:
+    """Tell whether a config is the one that the calling task was given."""
+    return task is not None and ((config or {}).get(CONF) or {}).get(CHECKPOINT_NS) == task.task.ns
+
+
 def make_run(
     graph: Pregel,
     spec: GraphSpec,
