@@ -19,7 +19,7 @@ async def run_in_thread(func: Callable[..., T], *args: Any) -> T:
     result and passes the cancellation on.
     """
     context = contextvars.copy_context()
-    call = asyncio.get_running_loop().create_task(anyio.to_thread.run_sync(context.run, _boxed, func, args))
+    call = asyncio.get_running_loop().create_task(anyio.to_thread.run_sync(lambda: context.run(_boxed, func, args)))
     interrupted = await wait_settled(call)
     outcome = call.result()
     if interrupted is not None:

@@ -379,7 +379,7 @@ class PregelLoop:
     def _show_checkpoint(self) -> None:
         run, state = self._run, self.state
         shown = (run.ns and {"checkpoint_map": {**run.checkpoint_map, run.ns: state.checkpoint_id}}) or {}
-        config = place(run, run.ns, state.checkpoint_id)[CONF]
+        config = place(run, run.ns, state.checkpoint_id).get(CONF) or {}
         parent = {**config, CHECKPOINT_ID: state.parent_id} if state.parent_id else None
         emit_checkpoint(
             run,
