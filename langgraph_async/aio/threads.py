@@ -43,7 +43,7 @@ async def run_in_thread(
         on_cancel: Called for each cancellation that arrives: it may end what the function waits for.
     """
     context = contextvars.copy_context()
-    work = anyio.to_thread.run_sync(context.run, _boxed, func, args, limiter=_threads_at(depth))
+    work = anyio.to_thread.run_sync(lambda: context.run(_boxed, func, args), limiter=_threads_at(depth))
     call = asyncio.get_running_loop().create_task(work)
     interrupted = await wait_settled(call, on_cancel)
     outcome = call.result()

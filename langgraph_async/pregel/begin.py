@@ -53,7 +53,7 @@ def calling_task(graph: Pregel, config: Mapping[str, Any] | None) -> TaskScope |
     task = ambient.current.get()
     if not isinstance(task, TaskScope):
         return None
-    explicit = merge_configs(graph.config, config)[CONF]
+    explicit = merge_configs(graph.config, config).get(CONF) or {}
     if any(explicit.get(key) for key in _COORDINATES):
         thread = explicit.get(THREAD_ID)
         same_thread = (None if thread is None else str(thread)) == task.run.config.thread_id

@@ -75,6 +75,7 @@ async def bulk_update(
         start = await rolled_back(at.saver, at.thread_id, strategy, put_off)
         if at.checkpoint_id is None and not at.ns:
             at = at.at(start)
+        shown = config
         for updates in supersteps:
             base = await _load(at)
             if not at.ns:
