@@ -43,11 +43,8 @@ async def run_in_thread(
         on_cancel: Called for each cancellation that arrives: it may end what the function waits for.
     """
     context = contextvars.copy_context()
-
-    def work() -> _Outcome:
-        return context.run(_boxed, func, args)
-
-    call = asyncio.get_running_loop().create_task(anyio.to_thread.run_sync(work, limiter=_threads_at(depth)))
+    work = anyio.to_thread.run_sync(lambda: context.run(_boxed, func, args), limiter=_threads_at(depth))
+    call = asyncio.get_running_loop().create_task(work)
     interrupted = await wait_settled(call, on_cancel)
     outcome = call.result()
     if interrupted is not None:

@@ -20,7 +20,7 @@ from langgraph_async.config import RunnableConfig
 from langgraph_async.constants import COPY, END, INPUT, INTERRUPT
 from langgraph_async.errors import ConfigError, GraphInterrupt, InvalidUpdateError, ParentCommand
 from langgraph_async.pregel.address import Address, locate
-from langgraph_async.pregel.begin import RunOptions, make_run
+from langgraph_async.pregel.begin import RunOptions, held_around, make_run
 from langgraph_async.pregel.carry import carried_writes
 from langgraph_async.pregel.lease import holding, rolled_back
 from langgraph_async.pregel.model import RunScope, StepState
@@ -32,7 +32,14 @@ from langgraph_async.pregel.step.attempt import run_writers
 from langgraph_async.pregel.step.ingest import input_writes
 from langgraph_async.pregel.step.persist import Persister
 from langgraph_async.pregel.step.plan import plan
-from langgraph_async.pregel.step.snapshot import empty_state, make_checkpoint, metadata_of, restore, take_changes
+from langgraph_async.pregel.step.snapshot import (
+    check_nodes_exist,
+    empty_state,
+    make_checkpoint,
+    metadata_of,
+    restore,
+    take_changes,
+)
 from langgraph_async.pregel.storable import storable
 from langgraph_async.pregel.stored import loose_writes, restore_tasks
 from langgraph_async.pregel.suggest import did_you_mean
@@ -63,13 +70,16 @@ async def bulk_update(
         raise ConfigError("No supersteps provided: pass at least one superstep of updates.")
     if not all(supersteps):
         raise ConfigError("No updates provided: every superstep needs at least one update.")
-    strategy = at.config.multitask_strategy
-    async with holding(at.saver, at.thread_id, strategy) as (_, put_off):
+    strategy, shown = at.config.multitask_strategy, config
+    async with holding(at.saver, at.thread_id, strategy, within=held_around()) as (lease, put_off):
         start = await rolled_back(at.saver, at.thread_id, strategy, put_off)
         if at.checkpoint_id is None and not at.ns:
             at = at.at(start)
+        shown = config
         for updates in supersteps:
             base = await _load(at)
+            if not at.ns:
+                lease.note_head(base.head)
             at, shown = await _superstep(base, updates)
     return shown
 
@@ -157,6 +167,8 @@ async def _clear(base: _Base) -> tuple[Address, RunnableConfig]:
 async def _as_input(base: _Base, update: StateUpdate) -> tuple[Address, RunnableConfig]:
     """Write a new input beside whatever waits there."""
     state, spec = base.state, base.at.graph.spec
+    if base.found is not None:
+        check_nodes_exist(spec, base.found, base.at.thread_id)
     writes = input_writes(spec, update.values)
     if not writes:
         keys = spec.input_keys if isinstance(spec.input_keys, str) else ", ".join(spec.input_keys)
@@ -173,6 +185,7 @@ async def _copy(base: _Base, items: Any) -> tuple[Address, RunnableConfig]:
         raise InvalidUpdateError(
             f"Cannot copy a non-existent checkpoint: thread {base.at.thread_id!r} has none in namespace {base.at.ns!r}."
         )
+    check_nodes_exist(base.at.graph.spec, base.found, base.at.thread_id)
     updates = _copied_updates(items)
     state.dirty.update(state.versions)
     base.tasks = []

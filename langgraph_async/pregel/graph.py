@@ -15,7 +15,7 @@ from langgraph_async.config import RunnableConfig, merge_configs
 from langgraph_async.constants import END, INTERRUPT, TASKS
 from langgraph_async.errors import GraphBuildError
 from langgraph_async.pregel.address import subgraphs_of
-from langgraph_async.pregel.begin import RunOptions, calling_task, make_run
+from langgraph_async.pregel.begin import RunOptions, calling_task, make_run, names_task
 from langgraph_async.pregel.blocking import BlockingView
 from langgraph_async.pregel.builder import NodeBuilder
 from langgraph_async.pregel.check import check_graph
@@ -274,7 +274,8 @@ class Pregel(BlockingView):
             context: As for `ainvoke`.
             stream_mode: ``"values"`` (the state after each superstep), ``"updates"`` (what each task wrote),
                 ``"custom"`` (what nodes write to their stream writer), ``"tasks"``, ``"checkpoints"``, ``"debug"``,
-                or several, and then every item says its mode. By default the graph's own.
+                or several, and then every item says its mode. By default the graph's own; for a call that passes
+                the config of the node it is made in, ``"values"``.
             print_mode: As for `ainvoke`.
             output_keys: Restricts values and updates to these channels.
             interrupt_before: As for `ainvoke`.
@@ -289,7 +290,7 @@ class Pregel(BlockingView):
             BaseException: As for `ainvoke`, after everything that came before was yielded.
         """
         parent = calling_task(self, config)
-        modes, is_list = parse_modes(stream_mode, "values" if parent is not None else self.stream_mode)
+        modes, is_list = parse_modes(stream_mode, "values" if names_task(config, parent) else self.stream_mode)
         options = _options(config, context, output_keys, interrupt_before, interrupt_after, durability, control)
         mappers = self._mappers(output_keys)
         form = shape(version, is_list=is_list, subgraphs=subgraphs, mappers=mappers)

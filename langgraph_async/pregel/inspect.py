@@ -95,6 +95,7 @@ async def _shown(at: Address, found: CheckpointTuple, *, latest: bool, subgraphs
         at.thread_id,
         asked=None if latest else _asked(state),
         nested=await _nested(at, tasks) if subgraphs else None,
+        path=at.path,
     )
     parents = found.metadata.get("parents") or {}
     parent_id = (found.parent_config or {}).get(CONF, {}).get(CHECKPOINT_ID)
@@ -143,9 +144,9 @@ def _asked(state: StepState) -> Mapping[str, tuple[Interrupt, ...]]:
 async def _nested(at: Address, tasks: Iterable[Task]) -> dict[str, StateSnapshot]:
     found: dict[str, StateSnapshot] = {}
     for task in tasks:
-        inner, ns = subgraph_of(at.graph, task.name), subgraph_namespace(task)
+        inner, ns = subgraph_of(at.graph, task.name), subgraph_namespace(task, at.path)
         if inner is not None and ns is not None:
-            below = at.below(inner, ns)
+            below = at.below(inner, task, ns)
             config: RunnableConfig = {CONF: {THREAD_ID: below.thread_id, CHECKPOINT_NS: below.ns}}
             found[task.id] = await _read(below, config, subgraphs=True)
     return found

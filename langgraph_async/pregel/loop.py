@@ -425,7 +425,12 @@ class PregelLoop:
             state,
             config=self._coordinates(state.checkpoint_id),
             parent_config=self._coordinates(parent) if parent is not None else None,
-            tasks=task_states(run.spec, state.tasks, run.config.thread_id),
+            tasks=task_states(
+                run.spec,
+                state.tasks,
+                run.config.thread_id,
+                path=run.parent.memory_path if run.parent is not None else "",
+            ),
         )
 
     def _coordinates(self, checkpoint_id: str) -> dict[str, Any]:

@@ -23,6 +23,7 @@ from langgraph_async.types import Durability
 
 if TYPE_CHECKING:
     from langgraph_async.aio.limiter import Limiter
+    from langgraph_async.pregel.lease import Lease
     from langgraph_async.pregel.replay import Answers, Replay
     from langgraph_async.pregel.scope import TaskScope
     from langgraph_async.pregel.sinks import Sinks
@@ -229,6 +230,7 @@ class RunScope:
         interrupt_before, interrupt_after: Static breakpoints: node names, or ``"*"``.
         next_version: From the newest channel version to the next.
         thread_ident: Thread in which the event loop runs.
+        leases: Holds on threads that this run and those around it have.
     """
 
     spec: GraphSpec
@@ -251,6 +253,7 @@ class RunScope:
     store: Any = None
     cache: Any = None
     thread_ident: int = 0
+    leases: tuple[Lease, ...] = ()
 
     @property
     def is_root(self) -> bool:

@@ -12,6 +12,7 @@ import asyncio
 import threading
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from contextvars import copy_context
 from typing import Any, TypeAlias
 
@@ -188,7 +189,9 @@ class PregelRunner:
             self._finish()
 
     def _interrupt(self) -> None:
-        """The caller was cancelled: cancel what has started, and start nothing more."""
+        """The caller was cancelled: cancel what has started, once, and start nothing more."""
+        if self._aborting:
+            return
         self._forget_queue()
         self._abort()
         self._finish()
@@ -212,6 +215,7 @@ class PregelRunner:
         writes: list[Write] = []
         error: BaseException | None = None
         interrupted: asyncio.CancelledError | None = None
+        counted = False
         try:
             try:
                 writes = await drive(run_attempt(scope), context, on_suspend)
@@ -222,7 +226,15 @@ class PregelRunner:
                 error = error or interrupted
             if scope.hosts:
                 interrupted = await scope.end_graphs() or interrupted
+            self._left -= 1
+            counted = True
             return self._settle(scope, writes, error) or interrupted
+        except BaseException as exc:  # noqa: BLE001
+            # Nothing but what stores and tells raises here; nobody must wait for a task that cannot be settled.
+            if not counted:
+                self._left -= 1
+            self._give_up(exc)
+            return interrupted
         finally:
             error = None  # its traceback holds this frame
             scope.close()
@@ -283,9 +295,7 @@ class PregelRunner:
         if isinstance(exc, ParentCommand):
             self._save(None)
         else:
-            note = f"During task with name '{task.name}' and id '{task.id}'"
-            if note not in getattr(exc, "__notes__", ()):
-                exc.add_note(note)
+            _annotate(exc, f"During task with name '{task.name}' and id '{task.id}'")
             self._save(commit.failure(scope, exc))
             emit_task_result(self._run, task, error=exc)
         if self.failure is None:
@@ -294,20 +304,16 @@ class PregelRunner:
                 self._abort()
         elif exc is not self.failure:
             attached = getattr(self.failure, "__langgraph_siblings__", ())
-            self.failure.__langgraph_siblings__ = (*attached, exc)  # type: ignore[attr-defined]
-            self.failure.add_note(f"In the same superstep node '{task.name}' failed too: {exc!r}")
+            with suppress(AttributeError):
+                self.failure.__langgraph_siblings__ = (*attached, exc)  # type: ignore[attr-defined]
+            _annotate(self.failure, f"In the same superstep node '{task.name}' failed too: {exc!r}")
 
     def _save(self, rows: TaskWrites | None) -> None:
-        self._left -= 1
-        if self._store is None or rows is None:
-            return
-        try:
+        if self._store is not None and rows is not None:
             self._store(rows, self._left == 0)
-        except Exception as exc:  # noqa: BLE001
-            self._broken(exc)
 
-    def _broken(self, exc: Exception) -> None:
-        """End the superstep: something could not be stored."""
+    def _give_up(self, exc: BaseException) -> None:
+        """End the superstep: something could not be stored, or told."""
         if self.failure is None:
             self.failure = exc
             self._abort()
@@ -330,6 +336,12 @@ class PregelRunner:
         try:
             self._store(rows, False)
         except Exception as exc:  # noqa: BLE001
-            self._broken(exc)
+            self._give_up(exc)
             return exc
         return None
+
+
+def _annotate(exc: BaseException, note: str) -> None:
+    if note not in getattr(exc, "__notes__", ()):
+        with suppress(AttributeError, TypeError):  # not every class lets itself be written on
+            exc.add_note(note)

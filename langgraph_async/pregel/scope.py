@@ -18,6 +18,7 @@ from langgraph_async.errors import GraphInterrupt
 from langgraph_async.ids import interrupt_id
 from langgraph_async.pregel.answer import check_answer, schema_of
 from langgraph_async.pregel.model import RunScope, StepState
+from langgraph_async.pregel.namespace import memory_namespace
 from langgraph_async.pregel.task import HOLE, CallTask, Task
 from langgraph_async.runtime import NO_WRITER, ExecutionInfo, Runtime
 from langgraph_async.types import Interrupt
@@ -367,6 +368,12 @@ class TaskScope:
             self.run.limiter.release()
 
     # -- for graphs called inside -----------------------------------------------------------------------------
+
+    @property
+    def memory_path(self) -> str:
+        """Where a graph that is called here keeps memory of its own."""
+        above = self.run.parent
+        return memory_namespace(above.memory_path if above is not None else "", self.task.known_as, self.task.instance)
 
     def enter_graph(self) -> int:
         """Count a graph that is called inside the task; return which call it is."""

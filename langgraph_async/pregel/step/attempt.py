@@ -90,6 +90,7 @@ class _Written:
 
 
 async def _route(router: Router, scope: TaskScope, writes: Sequence[Write]) -> Sequence[Write]:
+    view: Any
     try:
         view = fresh_view(scope.run.spec, scope.state, router.channels, writes)
     except EmptyChannelError:
