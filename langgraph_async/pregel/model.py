@@ -220,6 +220,7 @@ class RunScope:
         interrupt_before, interrupt_after: Static breakpoints: node names, or ``"*"``.
         next_version: From the newest channel version to the next.
         thread_ident: Thread in which the event loop runs.
+        saving: What stores the run, or None without a saver.
     """
 
     spec: GraphSpec
@@ -242,6 +243,7 @@ class RunScope:
     store: Any = None
     cache: Any = None
     thread_ident: int = 0
+    saving: Any = None
 
     @property
     def is_root(self) -> bool:
