@@ -116,7 +116,9 @@ class PregelLoop:
         self._slice_end = time.monotonic() + _SLICE_S
         self._persister: Persister | None = None
         if run.saver is not None:
-            self._persister = Persister(run.saver, run.durability, place(run, run.ns), self._group.spawn)
+            above = run.parent.run.saving if run.parent is not None else None
+            self._persister = Persister(run.saver, run.durability, place(run, run.ns), self._group.spawn, above)
+            run.saving = self._persister
 
     async def execute(self, value: Any) -> None:
         """Run the graph on `value` to its end, or to a pause.
