@@ -64,7 +64,7 @@ from langgraph_async.pregel.step.snapshot import (
     restore,
     take_changes,
 )
-from langgraph_async.pregel.stored import loose_writes, restore_tasks
+from langgraph_async.pregel.stored import loose_writes, reopened, restore_tasks
 from langgraph_async.pregel.task import Task
 from langgraph_async.pregel.task_view import task_states
 from langgraph_async.pregel.view import detached, output
@@ -248,6 +248,8 @@ class PregelLoop:
             if is_empty(value):
                 raise EmptyInputError("Received empty Command input: it has neither update, goto nor resume.")
             if answering:
+                if loaded.superseded:
+                    state.pending = reopened(plan(run.spec, state, run.ns), state.pending)
                 await self._take_answers(value.resume)
                 if run.replay is not None and not loaded.superseded:
                     run.replay.before = None  # going on, not back: graphs inside go on, too
