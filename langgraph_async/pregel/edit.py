@@ -17,19 +17,19 @@ from langgraph_async import ambient
 from langgraph_async.aio.group import Group
 from langgraph_async.checkpoint.base import CheckpointTuple, TaskWrites
 from langgraph_async.config import RunnableConfig
-from langgraph_async.constants import COPY, END, INPUT, INTERRUPT
+from langgraph_async.constants import COPY, END, INPUT, INTERRUPT, START
 from langgraph_async.errors import ConfigError, GraphInterrupt, InvalidUpdateError, ParentCommand
 from langgraph_async.pregel.address import Address, locate
 from langgraph_async.pregel.begin import RunOptions, held_around, make_run
 from langgraph_async.pregel.carry import carried_writes
 from langgraph_async.pregel.lease import holding, rolled_back
-from langgraph_async.pregel.model import RunScope, StepState
+from langgraph_async.pregel.model import GraphSpec, RunScope, StepState
 from langgraph_async.pregel.namespace import levels
 from langgraph_async.pregel.node import PregelNode, Write, no_writes
 from langgraph_async.pregel.scope import TaskScope
 from langgraph_async.pregel.step.apply import apply_tasks
 from langgraph_async.pregel.step.attempt import run_writers
-from langgraph_async.pregel.step.ingest import input_writes
+from langgraph_async.pregel.step.ingest import input_writes, unknown_keys
 from langgraph_async.pregel.step.persist import Persister
 from langgraph_async.pregel.step.plan import plan
 from langgraph_async.pregel.step.snapshot import (
@@ -169,6 +169,7 @@ async def _as_input(base: _Base, update: StateUpdate) -> tuple[Address, Runnable
     state, spec = base.state, base.at.graph.spec
     if base.found is not None:
         check_nodes_exist(spec, base.found, base.at.thread_id)
+    _check_keys(spec, update.values)
     writes = input_writes(spec, update.values)
     if not writes:
         keys = spec.input_keys if isinstance(spec.input_keys, str) else ", ".join(spec.input_keys)
@@ -176,6 +177,15 @@ async def _as_input(base: _Base, update: StateUpdate) -> tuple[Address, Runnable
     apply_tasks(spec, state, [], base.at.next_version, loose=writes)
     state.seen.setdefault(INPUT, {})
     return await _store(base, "input", step=state.step)
+
+
+def _check_keys(spec: GraphSpec, values: Any) -> None:
+    """Refuse an update, as an input, of keys that an input of a run would only warn of."""
+    for key in unknown_keys(spec, values):
+        raise InvalidUpdateError(
+            f"The update of graph {spec.name!r} as its input has the key {key!r}, which no schema declares."
+            f"{did_you_mean(key, spec.schemas.state_keys if spec.schemas is not None else ())} Nothing was stored."
+        )
 
 
 async def _copy(base: _Base, items: Any) -> tuple[Address, RunnableConfig]:
@@ -249,6 +259,8 @@ async def _as_nodes(base: _Base, updates: Sequence[StateUpdate]) -> tuple[Addres
         edits.append(_Edit(name, base.at.graph.spec.nodes[name], base, task_id, place))
     run = _run_of(base.at, base.parents)
     for edit, update in zip(edits, updates, strict=True):
+        if edit.name == START:
+            _check_keys(base.at.graph.spec, update.values)
         edit.writes = await _writes_of(run, base, edit, update.values)
     apply_tasks(base.at.graph.spec, base.state, list(edits), base.at.next_version)
     step = base.state.step if base.found is not None else 0

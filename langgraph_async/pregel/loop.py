@@ -51,7 +51,7 @@ from langgraph_async.pregel.step.ingest import (
     is_empty,
     looks_like_map,
     no_saver_to_resume,
-    shared_input,
+    warn_of_unknown_keys,
 )
 from langgraph_async.pregel.step.pause import mark_passed, stops_at
 from langgraph_async.pregel.step.persist import Persister
@@ -227,9 +227,9 @@ class PregelLoop:
             if is_empty(value):
                 raise EmptyInputError("Received empty Command input: it has neither update, goto nor resume.")
             loose = command_writes(spec, Command(graph=value.graph, goto=value.goto))
+            command_writes(spec, Command(update=value.update))  # only checked: START writes it
             value = value.update if value.update is not None else {}
-        if self._run.parent is not None:
-            value = shared_input(spec, value, self._run.parent.run.spec)
+        warn_of_unknown_keys(spec, value, self._run.parent.run.spec if self._run.parent is not None else None)
         writes = input_writes(spec, value)
         if not writes:
             raise empty_input(spec)

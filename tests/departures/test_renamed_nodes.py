@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+from places import S, cfg
+from slow_savers import SAVERS, stored_rows
 
 from langgraph_async import START, Command, Send, StateGraph, interrupt
 from langgraph_async.errors import MissingNodeError
-from places import S, cfg
-from slow_savers import SAVERS, stored_rows
 
 
 async def ask(state):
@@ -141,9 +141,7 @@ async def test_a_declared_rename_goes_on_there_with_the_same_question(shape, sav
     state = await changed.aget_state(cfg())
     again = await changed.ainvoke(None, cfg(), durability=durability)
     expected = await shape(SAVERS["memory"]()).ainvoke({"x": 1}, cfg())
-    done = await changed.ainvoke(
-        Command(resume={first["__interrupt__"][0].id: "yes"}), cfg(), durability=durability
-    )
+    done = await changed.ainvoke(Command(resume={first["__interrupt__"][0].id: "yes"}), cfg(), durability=durability)
     final = await changed.aget_state(cfg())
 
     assert list(state.interrupts) == first["__interrupt__"]
