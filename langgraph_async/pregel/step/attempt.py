@@ -14,6 +14,7 @@ from typing import Any
 from langgraph_async.aio.threads import run_in_thread
 from langgraph_async.errors import EmptyChannelError, ParentCommand
 from langgraph_async.pregel.call import Action
+from langgraph_async.pregel.message_ids import identified
 from langgraph_async.pregel.namespace import without_ids
 from langgraph_async.pregel.node import Router, Write
 from langgraph_async.pregel.scope import TaskScope
@@ -35,7 +36,7 @@ async def run_attempt(scope: TaskScope) -> list[Write]:
     if task.routing_only:
         writes = list(task.writes)
     elif node.action is None:
-        writes = list(node.write(task.input))
+        writes = _written(scope, task.input)
     else:
         action = node.action
         try:
@@ -49,7 +50,7 @@ async def run_attempt(scope: TaskScope) -> list[Write]:
             output = _taken_over(signal, scope)
         if type(output) is not dict:
             output = await _resolved(output, scope)
-        writes = output.writes if isinstance(output, _Written) else list(node.write(output))
+        writes = output.writes if isinstance(output, _Written) else _written(scope, output)
     scope.body = writes
     if not node.edges and not node.routers:
         return writes
@@ -57,6 +58,10 @@ async def run_attempt(scope: TaskScope) -> list[Write]:
     for router in node.routers:
         routed.extend(await _route(router, scope, writes))
     return routed
+
+
+def _written(scope: TaskScope, output: Any) -> list[Write]:
+    return identified(scope.run.spec, list(scope.task.node.write(output)))
 
 
 class _Written:
@@ -128,7 +133,7 @@ async def _collect(action: Action, scope: TaskScope) -> _Written:
         async for item in items:
             if item is None:
                 continue
-            written = list(scope.task.node.write(item))
+            written = _written(scope, item)
             writes.extend(written)
             if scope.stepwise is not None:
                 scope.stepwise(written)
