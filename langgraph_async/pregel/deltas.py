@@ -260,18 +260,22 @@ class DeltaLedger:
         """Find the channels that cannot be rebuilt from what is stored on the checkpoint before."""
         writers: dict[str, int] = {}
         for task_id, found in applied.items():
-            stored = self._stored.get(task_id, {})
             for key, values in found.items():
                 writers[key] = writers.get(key, 0) + 1
-                if self._shared or any(overwritten(value) is not MISSING for value in values):
-                    self._whole.add(key)
-                elif (key in stored or not self._at_end) and not _same(stored.get(key, []), values):
+                if not self._can_replay(task_id, key, values):
                     self._whole.add(key)
         if not self._ordered:
             self._whole.update(key for key, count in writers.items() if count > 1)
         for task_id, stored in self._stored.items():
             found = applied.get(task_id, {})
             self._whole.update(key for key, values in stored.items() if values and key not in found)
+
+    def _can_replay(self, task_id: str, key: str, values: list[Any]) -> bool:
+        """Tell whether what a task wrote to a channel is stored, or will be, and replaying it gives what it gave."""
+        if self._shared or any(overwritten(value) is not MISSING for value in values):
+            return False
+        stored = self._stored.get(task_id, {})
+        return _same(stored[key], values) if key in stored else self._at_end
 
     def _gather(self, state: StepState, tasks: Sequence[Task], applied: Mapping[str, _ByChannel]) -> None:
         """Keep the writes of a superstep that is not stored itself, for the checkpoint that the run started from."""

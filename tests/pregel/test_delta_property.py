@@ -100,14 +100,14 @@ class World:
 
     def raw(self) -> Any:
         async def node(name: str) -> Any:
-            act = self.plan.get(name)
-            if act == "fail":
+            todo = self.plan.get(name)
+            if todo == "fail":
                 raise RuntimeError(name)
-            if act == "ask":
+            if todo == "ask":
                 return interrupt(name)
-            if act == "poison":
+            if todo == "poison":
                 return [-1]
-            return Overwrite([100]) if act == "overwrite" else [ord(name)]
+            return Overwrite([100]) if todo == "overwrite" else [ord(name)]
 
         async def a(value: Any) -> Any:
             return await node("a")
@@ -137,47 +137,47 @@ class World:
             checkpointer=self.saver,
         )
 
+    async def act(self, name: str) -> Any:
+        todo = self.plan.get(name)
+        if todo == "fail":
+            raise RuntimeError(name)
+        if todo == "ask":
+            return {"log": interrupt(name)}
+        if todo == "poison":
+            return {"log": [-1]}
+        if todo == "overwrite":
+            return {"log": Overwrite([100 + len(name)])}
+        if todo == "both":
+            return {"log": [1], "rest": [2]}
+        if todo == "rest":
+            return {"rest": [3]}
+        if todo == "idle":
+            return {}
+        return {"log": [ord(name[0])]}
+
     def build(self) -> Any:
-        Inner: Any = TypedDict("Inner", {"log": self.log_type})  # type: ignore[misc]  # noqa: N806
-        State: Any = TypedDict(  # type: ignore[misc]  # noqa: N806
+        Inner: Any = TypedDict("Inner", {"log": self.log_type})  # type: ignore[misc]
+        State: Any = TypedDict(  # type: ignore[misc]
             "State", {"log": self.log_type, "rest": self.log_type, "turn": list}
         )
 
-        async def node(name: str, state: Any) -> Any:
-            act = self.plan.get(name)
-            if act == "fail":
-                raise RuntimeError(name)
-            if act == "ask":
-                return {"log": interrupt(name)}
-            if act == "poison":
-                return {"log": [-1]}
-            if act == "overwrite":
-                return {"log": Overwrite([100 + len(name)])}
-            if act == "both":
-                return {"log": [1], "rest": [2]}
-            if act == "rest":
-                return {"rest": [3]}
-            if act == "idle":
-                return {}
-            return {"log": [ord(name[0])]}
-
         async def a(state: Any) -> Any:
-            return await node("a", state)
+            return await self.act("a")
 
         async def b(state: Any) -> Any:
-            return await node("b", state)
+            return await self.act("b")
 
         async def c(state: Any) -> Any:
-            return await node("c", state)
+            return await self.act("c")
 
         async def d(state: Any) -> Any:
-            return await node("d", state)
+            return await self.act("d")
 
         async def worker(state: Any) -> Any:
             return {"log": [state["n"]], "rest": [state["n"]]}
 
         async def x(state: Any) -> Any:
-            return await node("x", state)
+            return await self.act("x")
 
         inner = StateGraph(Inner)
         inner.add_node("x", x)
@@ -209,7 +209,7 @@ class World:
         self.saver.fuse = self.plan.get("crash")
         try:
             return await self.graph.ainvoke(value, config, durability=durability)
-        except Exception as exc:  # noqa: BLE001
+        except Exception as exc:
             return type(exc).__name__
         finally:
             self.saver.fuse = None
