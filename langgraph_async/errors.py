@@ -366,6 +366,8 @@ class SerializationError(LangGraphError, TypeError):
 
 def is_invalid_resume(exc: BaseException) -> bool:
     """Tell whether `exc` says that an answer did not fit the schema its question asked for."""
+    if isinstance(exc, BaseExceptionGroup):
+        return any(is_invalid_resume(inner) for inner in exc.exceptions)
     return bool(getattr(exc, "__langgraph_invalid_resume__", False))
 
 

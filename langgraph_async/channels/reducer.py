@@ -104,7 +104,7 @@ class BinaryOperatorAggregate(BaseChannel[Value, Value, Any]):
         if not values:
             return False
         payload = replacement(values, self.key)
-        self.value = self._fold(self.value, values) if payload is MISSING else payload
+        self.value = self._fold(self.value, values) if payload is MISSING else owned(payload)
         return True
 
     def replay_writes(self, writes: Sequence[tuple[str, str, Any]]) -> None:

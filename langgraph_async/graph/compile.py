@@ -141,7 +141,7 @@ def _shown_keys(board: Blueprint, schema: Any) -> str | tuple[str, ...]:
 # -- translation --------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Parts:
     """What the engine is made of."""
 
@@ -151,7 +151,7 @@ class Parts:
     schemas: Schemas
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class _Wiring:
     """Edges by the node that they concern, so that each is looked at once."""
 
@@ -251,6 +251,7 @@ def _node(name: str, spec: NodeSpec, board: Blueprint, places: Places, wiring: _
             "function, which cannot be stopped. Make it an async function, or give it no timeout."
         )
     channels, view = views.of(spec.input_schema)
+    subgraphs = find_subgraphs(spec.runnable)
     handler = spec.error_handler_node
     if handler is None and not spec.is_error_handler and defaults.error_handler is not None:
         handler = DEFAULT_ERROR_HANDLER
@@ -259,7 +260,7 @@ def _node(name: str, spec: NodeSpec, board: Blueprint, places: Places, wiring: _
         channels=channels,
         action=spec.action,
         mapper=view,
-        write=NodeWriter(places, name),
+        write=NodeWriter(places, name, frozenset().union(*(_declared_keys(graph) for graph in subgraphs))),
         edges=tuple(wiring.writes.get(name, ())),
         routers=_routers(board.branches.get(name, {}).values(), spec.input_schema, places, views),
         metadata=spec.metadata or {},
@@ -268,9 +269,13 @@ def _node(name: str, spec: NodeSpec, board: Blueprint, places: Places, wiring: _
         timeout=timeout,
         error_handler=handler,
         is_error_handler=spec.is_error_handler,
-        subgraphs=find_subgraphs(spec.runnable),
+        subgraphs=subgraphs,
         trace_policy=spec.trace_policy,
     )
+
+
+def _declared_keys(graph: Pregel) -> frozenset[str]:
+    return graph.schemas.state_keys if graph.schemas is not None else frozenset(graph.channels)
 
 
 def _routers(branches: Iterable[BranchSpec], schema: Any, places: Places, views: _Views) -> tuple[Router, ...]:

@@ -18,7 +18,7 @@ from langgraph_async.pregel.suggest import did_you_mean
 from langgraph_async.types import Command, Overwrite, Send
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Places:
     """Where the nodes of one graph may write and go; shared by all of its writers.
 
@@ -43,12 +43,20 @@ class Places:
         return ROOT in self.keys
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class NodeWriter:
-    """Turns the output of one node into writes."""
+    """Turns the output of one node into writes.
+
+    Attributes:
+        places: Where it may write and go.
+        node: The node.
+        passed: Keys of graphs that the node calls, which need not be the state's: they are passed over, so that a
+            node may return what such a graph returned.
+    """
 
     places: Places
     node: str
+    passed: frozenset[str] = frozenset()
 
     def __call__(self, output: Any) -> Sequence[Write]:
         """Return the writes of `output`.
@@ -109,7 +117,7 @@ class NodeWriter:
         for key, value in items:
             if key in keys:
                 writes.append((key, self._valid(key, value) if key in validators else value))
-            elif key not in places.managed:
+            elif key not in places.managed and key not in self.passed:
                 raise InvalidUpdateError(
                     f"Node {self.node!r} of graph {places.graph!r} wrote to {key!r}, which no schema of the graph "
                     f"declares.{did_you_mean(key, keys)}"
@@ -177,7 +185,7 @@ def check_send(send: Send, places: Places, sender: str) -> None:
         )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class InputWriter:
     """Turns the input of a graph into writes: only the keys of the input schema are written.
 

@@ -24,7 +24,7 @@ from langgraph_async.checkpoint.base import (
     DeltaChannelHistory,
     TaskWrites,
 )
-from langgraph_async.constants import CONTROL_WRITES, INPUT, INTERRUPT, MISSING, SNAPSHOT_BUMPS
+from langgraph_async.constants import CONTROL_WRITES, INPUT, INTERRUPT, MISSING, NO_WRITES, SNAPSHOT_BUMPS
 from langgraph_async.errors import ConfigError
 from langgraph_async.pregel.model import GraphSpec, StepState
 from langgraph_async.pregel.node import Write
@@ -170,6 +170,17 @@ class DeltaLedger:
             found = self._stored.setdefault(task_id, {})
             if key in self._deltas:
                 found.setdefault(key, []).append(value)
+
+    def store_whole(self, state: StepState) -> None:
+        """Store every value whole with the next checkpoint, which does not follow the one that was loaded."""
+        self._whole.update(key for key in self._deltas if key in state.versions)
+
+    def placeable(self, rows: TaskWrites) -> TaskWrites:
+        """Return what may be stored of a task on the loaded checkpoint without changing what its children hold."""
+        if not self._shared:
+            return rows
+        kept = [write for write in rows.writes if write[0] not in self._deltas]
+        return TaskWrites(rows.task_id, rows.path, kept or [(NO_WRITES, None)], rows.replace)
 
     def stored(self, rows: TaskWrites) -> None:
         """Note that writes of a task were given to the saver, for the checkpoint that the run stands on."""

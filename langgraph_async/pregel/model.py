@@ -24,6 +24,7 @@ from langgraph_async.types import Durability
 
 if TYPE_CHECKING:
     from langgraph_async.aio.limiter import Limiter
+    from langgraph_async.pregel.lease import Lease
     from langgraph_async.pregel.replay import Answers, Replay
     from langgraph_async.pregel.scope import TaskScope
     from langgraph_async.pregel.sinks import Sinks
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 _INTERNAL = frozenset({START, TASKS, INPUT})
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class GraphSpec:
     """What a compiled graph is, and everything about it that does not depend on a run.
 
@@ -162,7 +163,7 @@ class LiveChannels(dict[str, BaseChannel]):
         return channel
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class StepState:
     """Where a run of one graph stands.
 
@@ -211,7 +212,7 @@ class StepState:
     tasks: list[Task] = field(default_factory=list)
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class RunScope:
     """One run of one graph.
 
@@ -233,6 +234,7 @@ class RunScope:
         interrupt_before, interrupt_after: Static breakpoints: node names, or ``"*"``.
         next_version: From the newest channel version to the next.
         thread_ident: Thread in which the event loop runs.
+        leases: Holds on threads that this run and those around it have.
     """
 
     spec: GraphSpec
@@ -255,8 +257,14 @@ class RunScope:
     store: Any = None
     cache: Any = None
     thread_ident: int = 0
+    leases: tuple[Lease, ...] = ()
 
     @property
     def is_root(self) -> bool:
         """Whether no other graph of this library called this run."""
         return self.parent is None
+
+    @property
+    def forgets_its_end(self) -> bool:
+        """Whether nobody can come back to where the run ended: it had no memory, and was stored at its end only."""
+        return self.parent is not None and self.durability == "exit" and self.ns.startswith(self.parent.task.ns)

@@ -27,7 +27,7 @@ from langgraph_async.pregel.task import HOLE, Task
 from langgraph_async.types import Interrupt
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Stored:
     """What is stored of one task.
 

@@ -22,6 +22,11 @@ def detached(value: Any) -> Any:
     return value.copy() if type(value) in _CONTAINERS else value
 
 
+def unshared(value: Any) -> Any:
+    """Return `value` as a node may have it for its own: copied, and if it is a dict, its values detached."""
+    return {key: detached(item) for key, item in value.items()} if type(value) is dict else detached(value)
+
+
 def is_container(value: Any) -> bool:
     """Tell whether readers of `value` get a copy."""
     return type(value) in _CONTAINERS

@@ -530,3 +530,47 @@ def test_the_annotation_decides_which_channel_is_a_delta_channel() -> None:
 
     assert graph.spec.deltas == ("log", "rest")
     assert isinstance(graph_of(Plain, InMemorySaver(), idle).channels["log"], BinaryOperatorAggregate)
+
+
+# -- edits ------------------------------------------------------------------------------------------------------
+
+
+async def test_an_edit_is_stored_as_writes() -> None:
+    saver = InMemorySaver()
+    graph = graph_of(Two, saver, write_log)
+    await graph.ainvoke({"log": ["in"]}, CONFIG)
+    before = await head_of(saver)
+    await graph.aupdate_state(CONFIG, {"log": ["edit"]})
+
+    written = await saver.aget_tuple(before.config)
+
+    assert written is not None
+    assert [value for _, key, value in written.pending_writes or () if key == "log"] == [["edit"]]
+    assert stored(await head_of(saver)) is None
+    assert (await graph.aget_state(CONFIG)).values["log"] == ["in", "n", "edit"]
+
+
+async def test_an_edit_of_an_old_checkpoint_leaves_that_as_it_is() -> None:
+    saver = InMemorySaver()
+    graph = graph_of(Two, saver, write_log)
+    await graph.ainvoke({"log": ["in"]}, CONFIG)
+    old = await head_of(saver)
+    await graph.ainvoke({"log": ["later"]}, CONFIG)
+    newest = await head_of(saver)
+
+    await graph.aupdate_state(old.config, {"log": ["edit"]}, as_node="n0")
+
+    assert (await graph.aget_state(CONFIG)).values["log"] == ["in", "n", "edit"]
+    assert (await graph.aget_state(newest.config)).values["log"] == ["in", "n", "later", "n"]
+
+
+async def test_an_edit_takes_the_node_that_really_ran_last() -> None:
+    saver = InMemorySaver()
+    graph = raw(saver)
+    await graph.ainvoke({"log": [1]}, CONFIG)
+    await saver.aput_writes((await head_of(saver)).config, [("log", [9])], "lost", "")
+    await graph.ainvoke({"go": "x"}, CONFIG)
+
+    await graph.aupdate_state(CONFIG, "edited")
+
+    assert (await graph.aget_state(CONFIG)).values["gone"] == "edited"

@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 from langgraph_async.aio.threads import run_in_thread
+from langgraph_async.channels import LastValue
 from langgraph_async.errors import EmptyChannelError, ParentCommand
 from langgraph_async.pregel.call import Action
 from langgraph_async.pregel.message_ids import identified
@@ -47,11 +48,31 @@ async def run_attempt(scope: TaskScope) -> list[Write]:
             else:
                 output = await _call(action, task.input, scope)
         except ParentCommand as signal:
+            if action.literal:
+                raise
             output = _taken_over(signal, scope)
-        if type(output) is not dict:
+        if type(output) is not dict and not action.literal:
             output = await _resolved(output, scope)
         writes = output.writes if isinstance(output, _Written) else _written(scope, output)
+    return await _routed(scope, writes)
+
+
+async def run_writers(scope: TaskScope, output: Any) -> list[Write]:
+    """Return what the scope's node would write if its action returned `output`; the action does not run.
+
+    Raises:
+        ParentCommand: The output is a command for an enclosing graph.
+        BaseException: What the node's writer or a router raised.
+    """
+    node = scope.task.node
+    # A node without an action hands its input on as its output; with nothing to hand on, it writes nothing.
+    writes = [] if output is None and node.action is None else _written(scope, output)
+    return await _routed(scope, writes)
+
+
+async def _routed(scope: TaskScope, writes: list[Write]) -> list[Write]:
     scope.body = writes
+    node = scope.task.node
     if not node.edges and not node.routers:
         return writes
     routed = [*writes, *node.edges]
@@ -74,6 +95,7 @@ class _Written:
 
 
 async def _route(router: Router, scope: TaskScope, writes: Sequence[Write]) -> Sequence[Write]:
+    view: Any
     try:
         view = fresh_view(scope.run.spec, scope.state, router.channels, writes)
     except EmptyChannelError:
@@ -107,7 +129,8 @@ async def _call(action: Action, value: Any, scope: TaskScope) -> Any:
     if kind == "inline":
         result = action.func(value, **given)
     else:
-        result = await run_in_thread(functools.partial(action.func, value, **given))
+        work = functools.partial(action.func, value, **given)
+        result = await run_in_thread(work, depth=scope.depth, on_cancel=scope.refuse_calls)
     if inspect.isawaitable(result):
         result = await result
     return result
@@ -126,7 +149,7 @@ async def _resolved(output: Any, scope: TaskScope) -> Any:
 
 async def _collect(action: Action, scope: TaskScope) -> _Written:
     """Take every value that a generator yields as an update of its own."""
-    writes: list[Write] = []
+    parts: list[list[Write]] = []
     iterator = action.func(scope.task.input, **arguments(action, scope))
     items: AsyncGenerator[Any, None] = iterator if action.kind == "async_gen" else _in_threads(iterator)
     try:
@@ -134,12 +157,24 @@ async def _collect(action: Action, scope: TaskScope) -> _Written:
             if item is None:
                 continue
             written = _written(scope, item)
-            writes.extend(written)
+            parts.append(written)
             if scope.stepwise is not None:
                 scope.stepwise(written)
     finally:
         await items.aclose()
-    return _Written(writes)
+    return _Written(_joined(scope, parts))
+
+
+def _joined(scope: TaskScope, parts: Sequence[Sequence[Write]]) -> list[Write]:
+    """Return the writes of all yields; of a plain key only those of the last yield that wrote it."""
+    channels = scope.run.spec.channels
+    last = {key: number for number, part in enumerate(parts) for key, _ in part}
+    return [
+        write
+        for number, part in enumerate(parts)
+        for write in part
+        if last[write[0]] == number or not isinstance(channels.get(write[0]), LastValue)
+    ]
 
 
 async def _in_threads(iterator: Iterator[Any]) -> AsyncGenerator[Any, None]:

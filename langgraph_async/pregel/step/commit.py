@@ -6,6 +6,8 @@ whichever worker ran it; it never waits.
 
 from __future__ import annotations
 
+import pickle
+
 from langgraph_async.checkpoint.base import TaskWrites
 from langgraph_async.constants import CONTROL_WRITES, ERROR, INTERRUPT, NO_WRITES, PLACEHOLDER_ID
 from langgraph_async.errors import GraphInterrupt
@@ -13,12 +15,15 @@ from langgraph_async.ids import interrupt_id
 from langgraph_async.pregel.node import Write
 from langgraph_async.pregel.scope import TaskScope
 from langgraph_async.pregel.storable import storable
+from langgraph_async.pregel.view import detached
 from langgraph_async.types import Interrupt
 
 
 def success(scope: TaskScope, writes: list[Write], *, store: bool) -> TaskWrites | None:
     """Record that a task has finished, and return what to store of it (None unless `store`)."""
     task = scope.task
+    # A node may keep what it returned, and change it later.
+    writes = [(key, detached(value)) for key, value in writes]
     task.writes = writes
     task.finished = True
     error, task.error = task.error, None
@@ -37,7 +42,7 @@ def paused(scope: TaskScope, raised: BaseException | None) -> tuple[tuple[Interr
     questions = tuple(scope.pauses)
     if not questions and isinstance(raised, GraphInterrupt):
         questions = tuple(_with_id(scope, q) for q in raised.interrupts)
-    changed = task.asked != questions or bool(scope.run.answers.taken) or task.error is not None
+    changed = not _same(task.asked, questions) or bool(scope.run.answers.taken) or task.error is not None
     task.asked = questions
     rows: list[Write] = [(INTERRUPT, list(questions)), *(scope.rows if scope.used else [])]
     if task.error is not None:
@@ -54,18 +59,37 @@ def failure(scope: TaskScope, error: BaseException) -> TaskWrites:
     """
     task = scope.task
     task.error = error
+    scope.reopen_invalid()
     rows: list[Write] = [(ERROR, error)]
     if scope.used and task.answers:
         rows.extend(scope.rows)
     left = tuple(q for q in task.asked if q.id not in scope.run.answers.taken)
-    if scope.invalid is not None:
-        left = (*(q for q in left if q.id != scope.invalid.id), scope.invalid, *scope.pauses)
-    if left != task.asked:
+    if scope.invalid:
+        again = (*scope.invalid.values(), *scope.pauses)
+        left = (*(q for q in left if all(q.id != other.id for other in again)), *again)
+    if not _same(task.asked, left):
         rows.append((INTERRUPT, list(left)))
         task.asked = left
     body = scope.body if not task.routing_only else None
     kept = [write for write in body or () if write[0] not in CONTROL_WRITES]
     return TaskWrites(task.id, task.path_text, storable(scope.run.spec.untracked, [*kept, *rows]), replace=bool(kept))
+
+
+def _same(asked: tuple[Interrupt, ...], questions: tuple[Interrupt, ...]) -> bool:
+    """Tell whether the stored questions say what is asked now."""
+    if [q.id for q in asked] != [q.id for q in questions]:
+        return False
+    try:
+        return asked == questions
+    except Exception:  # noqa: BLE001 - arrays, for one, have no truth value
+        return _dumped(asked) == _dumped(questions) is not None
+
+
+def _dumped(questions: tuple[Interrupt, ...]) -> bytes | None:
+    try:
+        return pickle.dumps([q.value for q in questions])
+    except Exception:  # noqa: BLE001 - then they count as changed, and are stored once more
+        return None
 
 
 def _with_id(scope: TaskScope, question: Interrupt) -> Interrupt:

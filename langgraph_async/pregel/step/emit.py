@@ -10,10 +10,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal
 
 from langgraph_async.aio.clock import SYSTEM_CLOCK
+from langgraph_async.constants import END
 from langgraph_async.pregel.model import RunScope, StepState
 from langgraph_async.pregel.node import Write
 from langgraph_async.pregel.task import Task
-from langgraph_async.pregel.view import output
+from langgraph_async.pregel.view import detached, output, unshared
 from langgraph_async.stream.modes import (
     checkpoint_payload,
     debug_payload,
@@ -40,7 +41,7 @@ def emit_updates(run: RunScope, task: Task, writes: Sequence[Write], *, cached: 
     """Tell what a task wrote."""
     if not run.sinks.updates or task.node.hidden:
         return
-    payload = updates_payload(task.name, writes, run.sinks.keys, cached=cached)
+    payload = updates_payload(task.name, _own(writes), run.sinks.keys, cached=cached)
     for sink in run.sinks.all:
         if sink.wanted.updates:
             sink.put((run.ns_levels, "updates", payload))
@@ -61,7 +62,9 @@ def emit_interrupts(run: RunScope, state: StepState, questions: Sequence[Interru
         if sink.wanted.updates:
             sink.put((run.ns_levels, "updates", interrupt_payload(fresh)))
         if sink.wanted.values and fresh:
-            sink.put((run.ns_levels, "values", values_payload(output(run.spec, state, run.sinks.keys), fresh)))
+            # What an entrypoint shows as its output is that of its last finished run, not of this one.
+            shown = output(run.spec, state, run.sinks.keys) if run.sinks.keys != END else None
+            sink.put((run.ns_levels, "values", values_payload(shown, fresh)))
 
 
 def emit_task_start(run: RunScope, task: Task) -> None:
@@ -72,7 +75,9 @@ def emit_task_start(run: RunScope, task: Task) -> None:
     metadata = visible_metadata(
         {**(given.get("metadata") or {}), **task.node.metadata}, [*(given.get("tags") or ()), *task.node.tags]
     )
-    _put_event(run, task.step, "task", task_start_payload(task.id, task.name, task.input, task.triggers, metadata))
+    _put_event(
+        run, task.step, "task", task_start_payload(task.id, task.name, unshared(task.input), task.triggers, metadata)
+    )
 
 
 def emit_task_result(
@@ -86,7 +91,7 @@ def emit_task_result(
     """Tell how a task ended."""
     if not run.sinks.tasks or task.node.hidden:
         return
-    payload = task_result_payload(task.id, task.name, error, writes, run.spec.stream_keys, questions)
+    payload = task_result_payload(task.id, task.name, error, _own(writes), run.spec.stream_keys, questions)
     _put_event(run, task.step, "task_result", payload)
 
 
@@ -114,6 +119,11 @@ def emit_checkpoint(
             sink.put((run.ns_levels, "checkpoints", payload))
         if sink.wanted.debug:
             sink.put((run.ns_levels, "debug", _debug(step, "checkpoint", payload)))
+
+
+def _own(writes: Sequence[Write]) -> list[Write]:
+    """Return writes whose containers the reader may change: the run goes on with others."""
+    return [(key, detached(value)) for key, value in writes]
 
 
 def _put_event(run: RunScope, step: int, kind: Literal["task", "task_result"], payload: dict[str, Any]) -> None:

@@ -15,19 +15,20 @@ from langgraph_async.errors import EmptyChannelError
 from langgraph_async.pregel.model import GraphSpec, StepState
 from langgraph_async.pregel.node import PregelNode
 from langgraph_async.pregel.task import Task
-from langgraph_async.pregel.view import detached, node_input
+from langgraph_async.pregel.view import node_input, unshared
 from langgraph_async.types import Send
 
 logger = logging.getLogger("langgraph_async")
 
 
-def plan(spec: GraphSpec, state: StepState, ns: str) -> list[Task]:
+def plan(spec: GraphSpec, state: StepState, ns: str, *, to_run: bool = True) -> list[Task]:
     """Return the tasks that the last superstep's changes triggered.
 
     Args:
         spec: The graph.
         state: Where it stands.
         ns: Namespace of the graph, which task ids depend on.
+        to_run: Prepare their inputs; without, no user code is called and the tasks are only good to look at.
     """
     key = (state.checkpoint_id, ns, state.step, state.version_format)
     tasks = _sends(spec, state, key)
@@ -36,7 +37,7 @@ def plan(spec: GraphSpec, state: StepState, ns: str) -> list[Task]:
         if not is_triggered(state, name, node):
             continue
         try:
-            value = node_input(spec, state, name, node)
+            value = node_input(spec, state, name, node) if to_run or isinstance(node.channels, str) else None
         except EmptyChannelError:
             continue
         except Exception as exc:
@@ -66,7 +67,7 @@ def _sends(spec: GraphSpec, state: StepState, key: tuple[str, str, int, int]) ->
             Task(
                 send.node,
                 node,
-                detached(send.arg),
+                unshared(send.arg),
                 key,
                 index=index,
                 send=send,

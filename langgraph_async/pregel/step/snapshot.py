@@ -51,10 +51,14 @@ def restore(spec: GraphSpec, loaded: CheckpointTuple) -> StepState:
     checkpoint = loaded.checkpoint
     state = empty_state(spec)
     values, versions, seen = _renamed(spec, checkpoint, state.old_names)
+    # What waits in a node that is no more was refused by `check_nodes_exist`, or is given up.
+    versions = {k: v for k, v in versions.items() if not k.startswith(BRANCH_PREFIX) or k in spec.channels}
     state.step = loaded.metadata.get("step", _NOTHING_LOADED) + 1
     state.checkpoint_id = checkpoint["id"]
     state.version_format = checkpoint["v"]
     state.versions = versions
+    # Under a new name a value is stored nowhere yet.
+    state.dirty.update(versions.keys() - checkpoint["channel_versions"].keys())
     state.newest = max(versions.values()) if versions else None
     state.seen = seen
     state.updated = set(checkpoint.get("updated_channels") or ()) or None
