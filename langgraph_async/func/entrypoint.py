@@ -23,19 +23,6 @@ R = TypeVar("R")
 S = TypeVar("S")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Final(Generic[R, S]):
-    """Return one value from an entrypoint, and save another for its next run.
-
-    Attributes:
-        value: What the run returns.
-        save: What the next run on the thread gets as `previous`.
-    """
-
-    value: R
-    save: S
-
-
 class entrypoint:  # noqa: N801
     """Make a function a workflow that can be run, streamed, paused and resumed like a graph.
 
@@ -68,7 +55,17 @@ class entrypoint:  # noqa: N801
         12
     """
 
-    final = _Final
+    @dataclass(frozen=True, slots=True, kw_only=True)
+    class final(Generic[R, S]):  # noqa: N801
+        """Return one value from an entrypoint, and save another for its next run.
+
+        Attributes:
+            value: What the run returns.
+            save: What the next run on the thread gets as `previous`.
+        """
+
+        value: R
+        save: S
 
     def __init__(
         self,
@@ -130,7 +127,7 @@ class entrypoint:  # noqa: N801
 
 
 def _finish(output: Any) -> Sequence[Write]:
-    if isinstance(output, _Final):
+    if isinstance(output, entrypoint.final):
         return [(END, output.value), (PREVIOUS, output.save)]
     return [(END, output), (PREVIOUS, output)]
 
@@ -154,9 +151,9 @@ def _hints(func: Callable[..., Any], name: str) -> tuple[Any, Any, Any]:
         hints = {}
     given = hints.get(parameters[0].name, Any)
     returned = hints.get("return", Any)
-    if returned is _Final:
+    if returned is entrypoint.final:
         return given, Any, Any
-    if typing.get_origin(returned) is _Final:
+    if typing.get_origin(returned) is entrypoint.final:
         value, save = typing.get_args(returned)
         return given, value, save
     return given, returned, returned

@@ -243,7 +243,7 @@ class Pregel(BlockingView):
         loop = await run_graph(run, input, None, None)
         if collector is not None:
             return collector.result()
-        return _result(run, loop, version, mappers[()].output)
+        return _result(loop, version, mappers[()].output)
 
     async def astream(
         self,
@@ -489,7 +489,7 @@ def _sink(put: Callable[[Item], None], modes: frozenset[str], *, subgraphs: bool
     return Sink(put=put, put_chunk=put, bus=None, wanted=Wanted.of(modes), subgraphs=subgraphs)
 
 
-def _result(run: RunScope, loop: PregelLoop, version: str, mapper: Callable[[dict[str, Any]], Any] | None) -> Any:
+def _result(loop: PregelLoop, version: str, mapper: Callable[[dict[str, Any]], Any] | None) -> Any:
     value = loop.output
     if version == "v2":
         if mapper is not None and isinstance(value, dict) and not loop.paused:

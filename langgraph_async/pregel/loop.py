@@ -67,7 +67,7 @@ from langgraph_async.pregel.step.snapshot import (
     stub_of,
     take_changes,
 )
-from langgraph_async.pregel.stored import loose_writes, restore_tasks
+from langgraph_async.pregel.stored import loose_writes, reopened, restore_tasks
 from langgraph_async.pregel.task import Task
 from langgraph_async.pregel.task_view import task_states
 from langgraph_async.pregel.view import detached, output
@@ -120,7 +120,9 @@ class PregelLoop:
         self._persister: Persister | None = None
         self._deltas: DeltaLedger | None = None
         if run.saver is not None:
-            self._persister = Persister(run.saver, run.durability, place(run, run.ns), self._group.spawn)
+            above = run.parent.run.saving if run.parent is not None else None
+            self._persister = Persister(run.saver, run.durability, place(run, run.ns), self._group.spawn, above)
+            run.saving = self._persister
 
     async def execute(self, value: Any) -> None:
         """Run the graph on `value` to its end, or to a pause.
@@ -269,6 +271,8 @@ class PregelLoop:
             if is_empty(value):
                 raise EmptyInputError("Received empty Command input: it has neither update, goto nor resume.")
             if answering:
+                if loaded.superseded:
+                    state.pending = reopened(plan(run.spec, state, run.ns), state.pending)
                 await self._take_answers(value.resume)
                 if run.replay is not None and not loaded.superseded:
                     run.replay.before = None  # going on, not back: graphs inside go on, too

@@ -235,6 +235,7 @@ class RunScope:
         next_version: From the newest channel version to the next.
         thread_ident: Thread in which the event loop runs.
         leases: Holds on threads that this run and those around it have.
+        saving: What stores the run, or None without a saver.
     """
 
     spec: GraphSpec
@@ -258,6 +259,7 @@ class RunScope:
     cache: Any = None
     thread_ident: int = 0
     leases: tuple[Lease, ...] = ()
+    saving: Any = None
 
     @property
     def is_root(self) -> bool:

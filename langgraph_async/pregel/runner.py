@@ -276,7 +276,8 @@ class PregelRunner:
 
     def _succeed(self, scope: TaskScope, writes: list[Write]) -> None:
         task, sinks = scope.task, self._run.sinks
-        self._save(commit.success(scope, writes, store=self._store is not None))
+        rows = commit.success(scope, writes, store=self._store is not None)
+        self._save(rows, commit.answered(scope) if rows is not None and not rows.replace else None)
         if sinks.updates and (scope.stepwise is None or not writes):
             emit_updates(self._run, task, writes)
         if sinks.tasks:
@@ -308,8 +309,10 @@ class PregelRunner:
                 self.failure.__langgraph_siblings__ = (*attached, exc)  # type: ignore[attr-defined]
             _annotate(self.failure, f"In the same superstep node '{task.name}' failed too: {exc!r}")
 
-    def _save(self, rows: TaskWrites | None) -> None:
+    def _save(self, rows: TaskWrites | None, before: TaskWrites | None = None) -> None:
         if self._store is not None and rows is not None:
+            if before is not None:
+                self._store(before, True)
             self._store(rows, self._left == 0)
 
     def _give_up(self, exc: BaseException) -> None:

@@ -16,7 +16,7 @@ from langgraph_async.config import RunnableConfig, merge_configs
 from langgraph_async.constants import CONF, MISSING, RESUME
 from langgraph_async.errors import GraphInterrupt
 from langgraph_async.ids import interrupt_id
-from langgraph_async.pregel.answer import check_answer, schema_of
+from langgraph_async.pregel.answer import check_answer, same_value, schema_of
 from langgraph_async.pregel.model import RunScope, StepState
 from langgraph_async.pregel.namespace import memory_namespace
 from langgraph_async.pregel.task import HOLE, CallTask, Task
@@ -141,25 +141,25 @@ class TaskScope:
         with _LOCK:
             slot = self._asked
             self._asked += 1
-        answer = self._answer(slot)
+        answer = self._answer(slot, value)
         schema, adapter = schema_of(response_schema)
         if answer is not MISSING:
             try:
                 return check_answer(adapter, answer)
             except ValueError:
-                self.invalid[slot] = Interrupt(value, self._question_id(slot), response_schema=schema)
+                self.invalid[slot] = Interrupt(value, self._question_id(slot, value), response_schema=schema)
                 raise
-        question = Interrupt(value, self._question_id(slot), response_schema=schema)
+        question = Interrupt(value, self._question_id(slot, value), response_schema=schema)
         self.pauses.append(question)
         self.paused = True
         raise GraphInterrupt([question])
 
-    def _answer(self, slot: int) -> Any:
+    def _answer(self, slot: int, value: Any) -> Any:
         answers = self.task.answers
         if slot < len(answers) and answers[slot] is not HOLE:
             self.used = max(self.used, slot + 1)
             return answers[slot]
-        answer = self.run.answers.take(self._question_id(slot))
+        answer = self.run.answers.take(self._question_id(slot, value))
         if answer is MISSING:
             return MISSING
         while len(answers) <= slot:
@@ -168,13 +168,13 @@ class TaskScope:
         self.used = max(self.used, slot + 1)
         return answer
 
-    def _question_id(self, slot: int) -> str:
+    def _question_id(self, slot: int, value: Any) -> str:
         own = interrupt_id(self.task.ns, slot)
         if any(known.id == own for known in self.task.asked):
             return own
-        return self._carried_id(slot) or own
+        return self._carried_id(slot, value) or own
 
-    def _carried_id(self, slot: int) -> str | None:
+    def _carried_id(self, slot: int, value: Any) -> str | None:
         """Return the id under which an older checkpoint of this node already asked the question."""
         taken = self.run.answers.taken
         carried = [q for q in self.task.carried if q.id not in taken]
@@ -182,13 +182,14 @@ class TaskScope:
         place = sum(1 for i in range(slot) if i >= len(answers) or answers[i] is HOLE)
         if place < len(carried):
             return carried[place].id
-        return self._carried_by_parent() if not place else None
+        return self._carried_by_parent(value) if not place else None
 
-    def _carried_by_parent(self) -> str | None:
+    def _carried_by_parent(self, value: Any) -> str | None:
+        # A graph inside begins anew after an edit around it, so its first question need not be the one that is open.
         scope = self.around
         while scope is not None:
             for question in scope.task.carried:
-                if question.id not in self.run.answers.taken:
+                if question.id not in self.run.answers.taken and same_value(question.value, value):
                     return question.id
             scope = scope.around
         return None

@@ -54,6 +54,13 @@ class _Save:
 class Persister:
     """Stores what one run of one graph comes to.
 
+    Args:
+        saver: Where to.
+        durability: When.
+        config: Names the place.
+        spawn: Starts the writer.
+        above: Stores the run of the graph around this one: when a save of it has failed, nothing more is stored here.
+
     Attributes:
         head: Checkpoint id that must be the newest of the namespace when something is stored.
         stub: Stored first when, with durability "exit", the first run of a thread has writes to anchor.
@@ -65,6 +72,7 @@ class Persister:
         durability: Durability,
         config: RunnableConfig,
         spawn: Callable[[Callable[[], Any]], None],
+        above: Persister | None = None,
     ) -> None:
         self.head: str | None | Missing = MISSING
         self.stub: tuple[Checkpoint, CheckpointMetadata] | None = None
@@ -73,6 +81,7 @@ class Persister:
         self._durability = durability
         self._config = config
         self._spawn = spawn
+        self._above = above
         self._immediate = getattr(saver, "immediate", False) is True
         self._grouped = getattr(saver, "can_commit", False) is True
         self._queue: deque[_Save] = deque()
@@ -229,8 +238,11 @@ class Persister:
             raise interrupted
 
     def _raise_failure(self) -> None:
-        if self._failure is not None:
-            raise self._failure
+        saving: Persister | None = self
+        while saving is not None:
+            if saving._failure is not None:
+                raise saving._failure
+            saving = saving._above
 
     # -- the writer -------------------------------------------------------------------------------------------
 
@@ -259,6 +271,7 @@ class Persister:
 
     async def _store(self, save: _Save) -> None:
         try:
+            self._raise_failure()
             if self._grouped:
                 await self._commit(save)
             else:
