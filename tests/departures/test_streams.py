@@ -254,7 +254,9 @@ async def test_a_superstep_does_not_start_before_the_reader_has_taken_the_last_o
     await stream.aclose()
 
 
-@pytest.mark.parametrize("mode", ["custom", "updates", "values", "tasks", "debug", "checkpoints", ["custom", "updates"]])
+@pytest.mark.parametrize(
+    "mode", ["custom", "updates", "values", "tasks", "debug", "checkpoints", ["custom", "updates"]]
+)
 async def test_a_reader_that_is_gone_stops_the_run_wherever_it_stands(mode):
     rounds: list[int] = []
 

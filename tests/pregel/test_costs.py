@@ -1,6 +1,7 @@
 """What a run costs, counted: tasks, calls, objects. No clocks."""
 
 import asyncio
+import contextlib
 import contextvars
 import gc
 import operator
@@ -158,49 +159,52 @@ async def test_a_step_costs_the_same_number_of_calls_however_large_the_graph():
     assert per_step(large) <= per_step(small) * 1.05 + 20
 
 
-@pytest.mark.parametrize("how", ["invoke", "stream", "fail", "pause", "cancel", "parallel"])
-@pytest.mark.parametrize("saved", [False, True])
-async def test_the_objects_of_a_run_go_without_the_garbage_collector(how, saved, monkeypatch):
+def note_instances(monkeypatch):
     alive: weakref.WeakSet = weakref.WeakSet()
-    for module, name in ((loop_module, "PregelLoop"), (runner_module, "PregelRunner")):
-        kind = getattr(module, name)
-        before = kind.__init__
+    for kind in (loop_module.PregelLoop, runner_module.PregelRunner):
 
-        def noted(self, *args, _before=before, **kwargs):
+        def noted(self, *args, _before=kind.__init__, **kwargs):
             alive.add(self)
             _before(self, *args, **kwargs)
 
         monkeypatch.setattr(kind, "__init__", noted)
+    return alive
 
-    async def fails(state):
-        raise ConnectionError
 
-    async def waits(state):
-        await asyncio.Event().wait()
+async def fails(state):
+    raise ConnectionError
 
-    saver = InMemorySaver() if saved else None
+
+async def waits(state):
+    await asyncio.Event().wait()
+
+
+async def run_once(graph, how):
+    if how == "stream":
+        async for _ in graph.astream({"log": []}, on(), stream_mode=["updates", "values", "custom", "tasks"]):
+            pass
+    elif how == "cancel":
+        run = asyncio.create_task(graph.ainvoke({"log": []}, on()))
+        for _ in range(10):
+            await asyncio.sleep(0)
+        run.cancel()
+        await asyncio.wait([run])
+    else:
+        with contextlib.suppress(ConnectionError):
+            await graph.ainvoke({"log": []}, on(), interrupt_before=["b"] if how == "pause" else None)
+
+
+@pytest.mark.parametrize("how", ["invoke", "stream", "fail", "pause", "cancel", "parallel"])
+@pytest.mark.parametrize("saved", [False, True])
+async def test_the_objects_of_a_run_go_without_the_garbage_collector(how, saved, monkeypatch):
+    alive = note_instances(monkeypatch)
     node = {"fail": fails, "cancel": waits}.get(how, suspends)
+    saver = InMemorySaver() if saved else None
     graph = chain(saver=saver, a=suspends, b=node) if how != "parallel" else fan_out(suspends, 5)
     gc.collect()
     gc.disable()
     try:
-        if how == "stream":
-            async for _ in graph.astream({"log": []}, on()):
-                pass
-        elif how == "fail":
-            try:
-                await graph.ainvoke({"log": []}, on())
-            except ConnectionError:
-                pass
-        elif how == "cancel":
-            run = asyncio.create_task(graph.ainvoke({"log": []}, on()))
-            for _ in range(10):
-                await asyncio.sleep(0)
-            run.cancel()
-            await asyncio.wait([run])
-            del run
-        else:
-            await graph.ainvoke({"log": []}, on(), interrupt_before=["b"] if how == "pause" else None)
+        await run_once(graph, how)
         await asyncio.sleep(0)
         await asyncio.sleep(0)
 
