@@ -211,11 +211,22 @@ def _runtime(graph: Pregel, options: RunOptions, config: RunConfig, parent: Task
     )
 
 
+class _ContextError(ConfigError, TypeError):
+    """The context of a run does not fit the graph's context schema."""
+
+
 def _context(schema: Any, given: Any) -> Any:
-    if given is None or schema is None or not isinstance(given, dict):
+    if given is None or not (hasattr(schema, "model_fields") or hasattr(schema, "__dataclass_fields__")):
         return given
-    if hasattr(schema, "model_fields") or hasattr(schema, "__dataclass_fields__"):
-        return schema(**given)
+    if isinstance(given, dict):
+        try:
+            return schema(**given)
+        except (TypeError, ValueError) as exc:
+            raise _ContextError(f"The context {given!r} does not fit {schema.__name__}: {exc}") from exc
+    if type(given).__module__ == "builtins":
+        raise _ContextError(
+            f"context must be a {schema.__name__}, or a dict of its fields; got {type(given).__name__}: {given!r}."
+        )
     return given
 
 

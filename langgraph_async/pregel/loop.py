@@ -145,12 +145,15 @@ class PregelLoop:
             error = exc
         error = await self._flush(error)
         await self._group.close()
-        if isinstance(error, GraphInterrupt):
-            self._leave_paused(error)
-        elif error is not None:
-            if isinstance(error, ParentCommand):
-                error.left_graph = True
-            raise error
+        try:
+            if isinstance(error, GraphInterrupt):
+                self._leave_paused(error)
+            elif error is not None:
+                if isinstance(error, ParentCommand):
+                    error.left_graph = True
+                raise error
+        finally:
+            error = None  # its traceback holds this frame
 
     async def _flush(self, error: BaseException | None) -> BaseException | None:
         if self._persister is None:

@@ -105,10 +105,16 @@ class PregelRunner:
         limiter = self._run.limiter
         if limiter is not None:
             await limiter.acquire()
+        me = asyncio.current_task()
+        assert me is not None
+        requests = me.cancelling()
         scope = TaskScope(self._run, task, self._state, self)
         cancelled = await self._attempt(scope, None)
         if cancelled is not None:
             raise cancelled
+        if me.cancelling() > requests:
+            # The node swallowed it; the run was cancelled all the same.
+            raise asyncio.CancelledError
 
     async def _run_together(self, tasks: Sequence[Task]) -> None:
         await self._group.open()

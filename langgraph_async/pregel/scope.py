@@ -418,6 +418,7 @@ class TaskScope:
     def close(self) -> None:
         """End the attempt: code that outlives it can neither ask nor write."""
         self.closed = True
+        self.stepwise = None
         if self._writer is not None:
             self._writer.close()
 
