@@ -35,6 +35,7 @@ from langgraph_async.pregel.known_ids import asked_ever
 from langgraph_async.pregel.message_ids import identified
 from langgraph_async.pregel.model import RunScope, StepState
 from langgraph_async.pregel.node import Write
+from langgraph_async.pregel.renames import check_nodes_exist
 from langgraph_async.pregel.runner import PregelRunner
 from langgraph_async.pregel.step.apply import apply_tasks
 from langgraph_async.pregel.step.emit import (
@@ -59,7 +60,6 @@ from langgraph_async.pregel.step.pause import mark_passed, stops_at
 from langgraph_async.pregel.step.persist import Persister
 from langgraph_async.pregel.step.plan import plan
 from langgraph_async.pregel.step.snapshot import (
-    check_nodes_exist,
     empty_state,
     make_checkpoint,
     metadata_of,
@@ -451,7 +451,7 @@ class PregelLoop:
         state.version_format = checkpoint["v"]
         state.metadata = metadata
         state.stored = True
-        state.old_names = {}
+        state.old_names = state.old_channels = {}
 
     def _show_checkpoint(self) -> None:
         run, state = self._run, self.state
