@@ -104,7 +104,7 @@ def test_a_drawing_that_cannot_run_is_refused(kind):
 
 @pytest.mark.parametrize("reducer", [lambda a: a, lambda a, b, c: a])
 def test_a_reducer_that_does_not_take_two_values_is_refused_by_name(reducer):
-    schema = TypedDict("Schema", {"total": Annotated[int, reducer]})
+    schema = TypedDict("Schema", {"total": Annotated[int, reducer]})  # noqa: UP013 - the hint is made while running
     with pytest.raises(SchemaError) as caught:
         StateGraph(schema)
 
