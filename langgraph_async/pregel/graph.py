@@ -240,7 +240,7 @@ class Pregel(BlockingView):
         run = self._begin(options, tuple(sinks), self.output_channels)
         if run.ns:
             mappers[run.ns_levels] = mappers[()]
-        loop = await run_graph(run, input, None, None)
+        loop = await run_graph(run, input)
         if collector is not None:
             return collector.result()
         return _result(run, loop, version, mappers[()].output)
@@ -505,7 +505,7 @@ def _result(run: RunScope, loop: PregelLoop, version: str, mapper: Callable[[dic
 async def _streamed(run: RunScope, value: Any, bus: Bus, on_lease: Callable[[Any], None]) -> None:
     boundary: Callable[[], Awaitable[None]] = bus.boundary
     try:
-        await run_graph(run, value, boundary, on_lease)
+        await run_graph(run, value, boundary, on_lease, lambda: bus.closed)
     finally:
         bus.close()
 

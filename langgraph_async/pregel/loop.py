@@ -85,6 +85,8 @@ class PregelLoop:
         boundary: Awaited before the tasks of a superstep start: a stream's reader may hold the run there.
         start: Id of the checkpoint to start from instead of the newest.
         on_head: Told the newest checkpoint id before the run.
+        stopped: Tells whether the run was stopped: it then ends after the superstep, even if a node has swallowed
+            its cancellation.
 
     Attributes:
         state: Where the run stands; after the run, where it ended.
@@ -99,6 +101,7 @@ class PregelLoop:
         *,
         start: str | None = None,
         on_head: Callable[[str | None], None] | None = None,
+        stopped: Callable[[], bool] | None = None,
     ) -> None:
         self.state: StepState = empty_state(run.spec)
         if run.saver is None and run.parent is not None:
@@ -114,6 +117,7 @@ class PregelLoop:
         self._boundary = boundary
         self._start = start
         self._on_head = on_head
+        self._stopped = stopped
         self._group = Group()
         self._taken = 0
         self._slice_end = time.monotonic() + _SLICE_S
@@ -419,6 +423,8 @@ class PregelLoop:
         else:
             self._checkpoint("loop", updated, tasks)
             await self._persister.boundary()
+        if self._stopped is not None and self._stopped():
+            raise asyncio.CancelledError
         if run.interrupt_after and stops_at(state, run.interrupt_after, tasks):
             if run.sinks.checkpoints and run.saver is not None:
                 state.tasks = plan(run.spec, state, run.ns)

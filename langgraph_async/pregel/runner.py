@@ -9,6 +9,7 @@ one fails, those that were not reached yet still run up to their first await, as
 from __future__ import annotations
 
 import asyncio
+import sys
 import threading
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
@@ -42,6 +43,10 @@ Store: TypeAlias = Callable[[TaskWrites, bool], None]
 """Takes a task's writes, and whether it was the last one of its superstep."""
 
 _LOCK = threading.Lock()
+
+_COUNTS_ARE_TRUE = sys.version_info >= (3, 13)
+"""Whether `Task.cancelling` tells that a cancellation was swallowed: before, a failing `asyncio.TaskGroup` inside the
+node left a count behind."""
 
 
 class PregelRunner:
@@ -112,8 +117,11 @@ class PregelRunner:
         scope = TaskScope(self._run, task, self._state, self)
         cancelled = await self._attempt(scope, None)
         if cancelled is not None:
-            raise cancelled
-        if me.cancelling() > requests:
+            try:
+                raise cancelled
+            finally:
+                cancelled = None  # its traceback holds this frame
+        if _COUNTS_ARE_TRUE and me.cancelling() > requests:
             # The node swallowed it; the run was cancelled all the same.
             raise asyncio.CancelledError
 
@@ -124,7 +132,10 @@ class PregelRunner:
         self._start_worker()
         interrupted = await wait_settled(self._done, self._interrupt)
         if interrupted is not None:
-            raise interrupted
+            try:
+                raise interrupted
+            finally:
+                interrupted = None  # its traceback holds this frame
 
     # -- workers ----------------------------------------------------------------------------------------------
 

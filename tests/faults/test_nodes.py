@@ -3,6 +3,7 @@
 import asyncio
 import functools
 import gc
+import sys
 
 import pytest
 from drawings import State, chain, logs
@@ -138,7 +139,9 @@ async def test_a_node_that_swallows_a_cancellation_does_not_turn_it_into_a_succe
                 break
         return {"log": ["stubborn"]}
 
-    for graph in (parallel(s=stubborn), parallel(s=stubborn, t=logs("t")), chain(s=stubborn, after=logs("after"))):
+    alone = (parallel(s=stubborn), chain(s=stubborn, after=logs("after")))
+    # Before Python 3.13 nothing tells a swallowed cancellation from what a TaskGroup inside the node leaves behind.
+    for graph in (parallel(s=stubborn, t=logs("t")), *(alone if sys.version_info >= (3, 13) else ())):
         reached.clear()
         run = asyncio.create_task(graph.ainvoke({}))
         await reached.wait()
