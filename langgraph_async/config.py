@@ -84,10 +84,14 @@ def _check_shape(config: Any) -> None:
         raise ConfigError(f"config['tags'] must be a list of texts, got {type(tags).__name__}: {tags!r}.")
 
 
+def _is_empty(value: Any) -> bool:
+    return value is None or (isinstance(value, (list, tuple, dict)) and not value)
+
+
 def _merge_into(merged: dict[str, Any], config: Mapping[str, Any]) -> None:
     _check_shape(config)
     for key, value in config.items():
-        if value is None or (isinstance(value, (list, tuple, dict)) and not value):
+        if _is_empty(value):
             continue
         if key == CONF:
             merged[CONF] = {**merged[CONF], **value}
@@ -103,7 +107,7 @@ def _merge_into(merged: dict[str, Any], config: Mapping[str, Any]) -> None:
             merged[CONF] = {**merged[CONF], key: value}
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class RunConfig:
     """A run's config, parsed once.
 
@@ -180,7 +184,7 @@ def ensure_config(*configs: Mapping[str, Any] | None, inherited: Mapping[str, An
         inherited: Config of the task that the run is called in. Its configurable is left out when an explicit
             config names a thread or checkpoint of its own.
     """
-    explicit = merge_configs(*configs)
+    explicit: dict[str, Any] = {**merge_configs(*configs)}
     base: dict[str, Any] = {}
     if inherited:
         base = dict(inherited)
@@ -191,8 +195,9 @@ def ensure_config(*configs: Mapping[str, Any] | None, inherited: Mapping[str, An
             explicit["tags"] = [t for t in explicit["tags"] if t not in tags]
     merged = merge_configs(base, explicit)
     metadata = dict(merged.get("metadata") or {})
+    configurable = merged.get(CONF) or {}
     for key in _TO_METADATA:
-        value = merged[CONF].get(key)
+        value = configurable.get(key)
         if value and key not in metadata:
             metadata[key] = value
     merged["metadata"] = metadata

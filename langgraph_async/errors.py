@@ -45,6 +45,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from langgraph_async.types import Command, Interrupt
+from langgraph_async.warnings import LangGraphDeprecatedSinceV10
 
 
 class ErrorCode(str, enum.Enum):
@@ -366,6 +367,8 @@ class SerializationError(LangGraphError, TypeError):
 
 def is_invalid_resume(exc: BaseException) -> bool:
     """Tell whether `exc` says that an answer did not fit the schema its question asked for."""
+    if isinstance(exc, BaseExceptionGroup):
+        return any(is_invalid_resume(inner) for inner in exc.exceptions)
     return bool(getattr(exc, "__langgraph_invalid_resume__", False))
 
 
@@ -408,7 +411,7 @@ class NodeInterrupt(GraphInterrupt):
     def __init__(self, value: Any, id: str | None = None) -> None:
         warnings.warn(
             "NodeInterrupt is deprecated and will be removed. Please use `langgraph_async.types.interrupt` instead.",
-            DeprecationWarning,
+            LangGraphDeprecatedSinceV10,
             stacklevel=2,
         )
         super().__init__([Interrupt(value=value) if id is None else Interrupt(value=value, id=id)])

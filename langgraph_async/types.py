@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import warnings
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from datetime import timedelta
@@ -13,6 +14,7 @@ from typing_extensions import TypedDict, TypeVar
 from langgraph_async import ambient
 from langgraph_async.constants import MISSING, PARENT, PLACEHOLDER_ID, Missing
 from langgraph_async.ids import interrupt_id
+from langgraph_async.warnings import LangGraphDeprecatedSinceV10, LangGraphDeprecatedSinceV11
 
 N = TypeVar("N", bound=Hashable, default=str)
 T = TypeVar("T", default=Any)
@@ -190,6 +192,12 @@ class Interrupt(Generic[T]):
         """Return the first question of the task in namespace `ns`."""
         return cls(value, interrupt_id(ns))
 
+    @property
+    def interrupt_id(self) -> str:
+        """Deprecated spelling of `id`."""
+        warnings.warn("`interrupt_id` is deprecated. Use `id` instead.", LangGraphDeprecatedSinceV10, stacklevel=2)
+        return self.id
+
     def __hash__(self) -> int:
         return hash(self.id)
 
@@ -333,12 +341,16 @@ class StateSnapshot(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class GraphOutput(Generic[T]):
-    """Result of ``ainvoke(..., version="v2")``: the output, in the type of the output schema, and open questions."""
+    """Result of ``ainvoke(..., version="v2")``: the output, in the type of the output schema, and open questions.
+
+    It can be read like the dict that ``version="v1"`` returns; that is deprecated.
+    """
 
     value: T
     interrupts: tuple[Interrupt, ...] = field(default=())
 
     def __getitem__(self, key: Any) -> Any:
+        _read_as_dict("result[key]")
         if key == "__interrupt__":
             return self.interrupts
         if isinstance(self.value, Mapping):
@@ -349,11 +361,20 @@ class GraphOutput(Generic[T]):
             raise KeyError(key) from None
 
     def __contains__(self, key: object) -> bool:
+        _read_as_dict("key in result")
         if key == "__interrupt__":
             return bool(self.interrupts)
         if isinstance(self.value, Mapping):
             return key in self.value
         return isinstance(key, str) and hasattr(self.value, key)
+
+
+def _read_as_dict(how: str) -> None:
+    warnings.warn(
+        f"`{how}` is deprecated for a GraphOutput. Use `result.value` and `result.interrupts` instead.",
+        LangGraphDeprecatedSinceV11,
+        stacklevel=3,
+    )
 
 
 class StreamPart(TypedDict, total=False):

@@ -22,7 +22,7 @@ WaitingEdge: TypeAlias = tuple[tuple[str, ...], str]
 _NOT_KEYS: Final = RESERVED | {START, TASKS}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class NodeSpec:
     """A node as it was added.
 
@@ -58,7 +58,7 @@ class NodeSpec:
         return self.action.original
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class NodeDefaults:
     """Policies for nodes that have none of their own."""
 

@@ -16,7 +16,7 @@ from langgraph_async.pregel.suggest import did_you_mean
 from langgraph_async.types import Send
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class BranchSpec:
     """A conditional edge as it was drawn.
 
@@ -70,7 +70,7 @@ def resolver(branch: BranchSpec, places: Places) -> Callable[[Any], Sequence[Wri
     return _Resolver(branch.name, branch.source, branch.ends, places)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class _Resolver:
     name: str
     source: str

@@ -141,7 +141,7 @@ def _shown_keys(board: Blueprint, schema: Any) -> str | tuple[str, ...]:
 # -- translation --------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Parts:
     """What the engine is made of."""
 
@@ -151,7 +151,7 @@ class Parts:
     schemas: Schemas
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class _Wiring:
     """Edges by the node that they concern, so that each is looked at once."""
 

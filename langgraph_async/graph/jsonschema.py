@@ -69,7 +69,7 @@ def _model(pydantic: Any, board: Blueprint, schema: Any, title: str) -> Any:
 
 def _default(declared: Field) -> dict[str, Any]:
     if declared.default_factory is not None:
-        return {"default_factory": declared.default_factory}
+        return {"default": declared.default_factory()}
     if declared.default is not dataclasses.MISSING:
         return {"default": declared.default}
     if not declared.required or type(None) in get_args(declared.hint):

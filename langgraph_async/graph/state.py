@@ -20,6 +20,7 @@ from langgraph_async.graph.validate import check_drawing
 from langgraph_async.pregel.call import action_name, prepare
 from langgraph_async.pregel.suggest import did_you_mean
 from langgraph_async.types import All, CachePolicy, RetryPolicy, TimeoutPolicy, TracePolicy
+from langgraph_async.warnings import LangGraphDeprecatedSinceV05, LangGraphDeprecatedSinceV10
 
 StateT = TypeVar("StateT", default=Any)
 ContextT = TypeVar("ContextT", default=Any)
@@ -398,7 +399,7 @@ def _renamed(caller: str, given: Mapping[str, Any], **new_names: str) -> dict[st
             )
         warnings.warn(
             f"`{old}` is deprecated and will be removed. Please use `{new_names[old]}` instead.",
-            DeprecationWarning,
+            LangGraphDeprecatedSinceV10 if old == "config_schema" else LangGraphDeprecatedSinceV05,
             stacklevel=3,
         )
         found[new_names[old]] = value

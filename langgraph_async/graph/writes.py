@@ -18,7 +18,7 @@ from langgraph_async.pregel.suggest import did_you_mean
 from langgraph_async.types import Command, Overwrite, Send
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Places:
     """Where the nodes of one graph may write and go; shared by all of its writers.
 
@@ -43,7 +43,7 @@ class Places:
         return ROOT in self.keys
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class NodeWriter:
     """Turns the output of one node into writes.
 
@@ -185,7 +185,7 @@ def check_send(send: Send, places: Places, sender: str) -> None:
         )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class InputWriter:
     """Turns the input of a graph into writes: only the keys of the input schema are written.
 

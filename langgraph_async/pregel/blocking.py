@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import ExitStack
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from typing import TYPE_CHECKING, Any
 
+import anyio
 import anyio.from_thread
 
 from langgraph_async import ambient
@@ -23,47 +23,55 @@ _END = object()
 
 
 class _Portal:
-    """The event loop thread behind all blocking calls of the process; started when it is first needed."""
+    """The event loop thread behind all blocking calls of the process; started when it is first needed.
+
+    It is a daemon, so that a program which ends never waits for it.
+    """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._stack: ExitStack | None = None
         self._portal: anyio.from_thread.BlockingPortal | None = None
 
     def get(self) -> anyio.from_thread.BlockingPortal:
         with self._lock:
             if self._portal is None:
-                self._stack = ExitStack()
-                self._portal = self._stack.enter_context(
-                    anyio.from_thread.start_blocking_portal(name="langgraph_async")
-                )
-                threading._register_atexit(self.close)  # type: ignore[attr-defined]
+                ready = threading.Event()
+                threading.Thread(
+                    target=anyio.run, args=(self._serve, ready), name="langgraph_async", daemon=True
+                ).start()
+                ready.wait()
+            assert self._portal is not None
             return self._portal
 
-    def close(self) -> None:
-        with self._lock:
-            if self._stack is not None:
-                self._stack.close()
-            self._stack = self._portal = None
+    async def _serve(self, ready: threading.Event) -> None:
+        async with anyio.from_thread.BlockingPortal() as portal:
+            self._portal = portal
+            ready.set()
+            await portal.sleep_until_stopped()
 
 
 _portal = _Portal()
 
 
-def call_blocking(name: str, func: Callable[..., Any], *args: Any) -> Any:
-    """Run an async function to its end and return its result.
+def call_blocking(name: str, func: Callable[[], Coroutine[Any, Any, Any]]) -> Any:
+    """Run an async function to its end and return its result. An interrupted wait cancels it.
 
     Raises:
         RuntimeError: An event loop runs in this thread: await the async method instead.
     """
     if _loop_is_running():
         raise RuntimeError(
-            f"graph.{name}() was called on a running event loop, which it would block. Use 'await graph.a{name}(...)'"
-            f" instead (or 'async for' with graph.astream)."
+            f"graph.{name}() was called on a running event loop, which it would block. Use 'await graph.a{name}(...)' "
+            f"there ('async for' with graph.astream and graph.aget_state_history)."
         )
     if ambient.current.get() is not None:
-        return anyio.from_thread.run(func, *args)
-    return _portal.get().call(func, *args)
+        return anyio.from_thread.run(func)
+    future = _portal.get().start_task_soon(func)
+    try:
+        return future.result()
+    except BaseException:
+        future.cancel()
+        raise
 
 
 def _loop_is_running() -> bool:

@@ -17,7 +17,7 @@ from langgraph_async.types import CachePolicy, RetryPolicy, TimeoutPolicy
 _OUTPUT: Any = object()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class ChannelWriteEntry:
     """One write of a node: which channel, and what.
 
@@ -34,7 +34,7 @@ class ChannelWriteEntry:
     mapper: Callable[[Any], Any] | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class _Writer:
     entries: tuple[ChannelWriteEntry, ...]
 

@@ -24,7 +24,7 @@ _STORE_HINTS: Final = ("BaseStore", "Optional[BaseStore]", "BaseStore | None")
 _BY_NAME: Final = ("config", "writer", "store", "previous", "runtime", "error")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Action:
     """Something that can be called with an input.
 
@@ -35,6 +35,7 @@ class Action:
         inject: Parameter name to whether it must be available (a missing required one is an error).
         original: What the user handed over.
         steps: For a sequence: the actions, each of which gets what the one before returned.
+        literal: What it returns or raises is passed on as it is: nothing returned is invoked, no command is taken.
     """
 
     name: str
@@ -43,6 +44,7 @@ class Action:
     inject: Mapping[str, bool]
     original: Any
     steps: tuple[Action, ...] = ()
+    literal: bool = False
 
     @property
     def is_async(self) -> bool:

@@ -14,7 +14,7 @@ from langgraph_async.pregel.model import RunScope
 from langgraph_async.pregel.namespace import without_ids
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Loaded:
     """Where a run starts.
 
@@ -74,15 +74,28 @@ async def _load_root(run: RunScope, saver: BaseCheckpointSaver[Any], start: str 
         wanted = run.config.checkpoint_map.get("")
     newest = await saver.aget_tuple(place(run, run.ns))
     head = newest.checkpoint["id"] if newest is not None else None
-    if wanted is None or wanted == head:
-        return Loaded(newest, head, addressed=wanted is not None)
-    found = await saver.aget_tuple(place(run, run.ns, wanted))
+    if wanted is None:
+        return Loaded(newest, head)
+    found = newest if wanted == head else await saver.aget_tuple(place(run, run.ns, wanted))
     if found is None:
         raise ConfigError(
             f"Thread {run.config.thread_id!r} has no checkpoint {wanted!r} in namespace {run.ns!r}. Take the config "
             "of a StateSnapshot from aget_state_history(), or leave checkpoint_id out to go on with the newest."
         )
+    if run.replay is not None:
+        run.replay.before = await _below_edits(run, saver, found)
     return Loaded(found, head, addressed=True)
+
+
+async def _below_edits(run: RunScope, saver: BaseCheckpointSaver[Any], found: CheckpointTuple) -> str:
+    """Return the id of the checkpoint that a run made and that `found` was edited or forked from."""
+    while found.metadata.get("source") in ("update", "fork"):
+        above = ((found.parent_config or {}).get(CONF) or {}).get(CHECKPOINT_ID)
+        parent = await saver.aget_tuple(place(run, run.ns, above)) if above is not None else None
+        if parent is None:
+            break
+        found = parent
+    return found.checkpoint["id"]
 
 
 async def _load_nested(run: RunScope, saver: BaseCheckpointSaver[Any]) -> Loaded:
@@ -91,12 +104,13 @@ async def _load_nested(run: RunScope, saver: BaseCheckpointSaver[Any]) -> Loaded
     replay = run.replay
     if replay is None or not replay.first_visit(run.ns):
         return Loaded(newest, head)
-    addressed = replay.addressed.get(without_ids(run.ns))
-    if addressed is not None:
-        ns, checkpoint_id = addressed
-        found = await saver.aget_tuple(place(run, ns, checkpoint_id))
+    ns, wanted = replay.addressed.get(without_ids(run.ns), (run.ns, None))
+    if wanted is not None and not (replay.before is None and (ns, wanted) == (run.ns, head)):
+        found = await saver.aget_tuple(place(run, ns, wanted))
         if found is not None:
             return Loaded(found, head, addressed=True, foreign=ns != run.ns)
+    if replay.before is None:
+        return Loaded(newest, head)
     older = await _first(saver.alist(place(run, run.ns), before=place(run, run.ns, replay.before), limit=1))
     return Loaded(older, head)
 

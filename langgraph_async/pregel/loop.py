@@ -15,7 +15,7 @@ from typing import Any
 
 from langgraph_async.aio.group import Group
 from langgraph_async.checkpoint.base import TaskWrites
-from langgraph_async.constants import CHECKPOINT_ID, CONF, ERROR, INPUT, NULL_TASK_ID, START
+from langgraph_async.constants import CHECKPOINT_MAP, CONF, ERROR, INPUT, NULL_TASK_ID, PREVIOUS, START
 from langgraph_async.errors import (
     EmptyInputError,
     ErrorCode,
@@ -48,6 +48,7 @@ from langgraph_async.pregel.step.ingest import (
     empty_input,
     has_answer,
     input_writes,
+    is_empty,
     looks_like_map,
     no_saver_to_resume,
     shared_input,
@@ -61,11 +62,12 @@ from langgraph_async.pregel.step.snapshot import (
     make_checkpoint,
     metadata_of,
     restore,
-    stored_values,
+    take_changes,
 )
-from langgraph_async.pregel.stored import loose_writes, restore_tasks
+from langgraph_async.pregel.stored import loose_writes, reopened, restore_tasks
 from langgraph_async.pregel.task import Task
 from langgraph_async.pregel.task_view import task_states
+from langgraph_async.pregel.view import detached, output
 from langgraph_async.types import Command, Interrupt
 
 _SLICE_S = 0.005
@@ -85,7 +87,6 @@ class PregelLoop:
         state: Where the run stands; after the run, where it ended.
         interrupts: The questions on which the run paused.
         paused: Whether it paused, at a question or a static breakpoint.
-        showed_values: Whether the output changed at any time, or the run went on from an older state.
     """
 
     def __init__(
@@ -97,9 +98,15 @@ class PregelLoop:
         on_head: Callable[[str | None], None] | None = None,
     ) -> None:
         self.state: StepState = empty_state(run.spec)
+        if run.saver is None and run.parent is not None:
+            # Nothing of this graph is stored: only ids that follow from the calling task let an answer find its
+            # question when the whole graph runs again.
+            self.state.checkpoint_id = run.parent.task.id
         self.interrupts: tuple[Interrupt, ...] = ()
         self.paused = False
-        self.showed_values = False
+        self._showed = False
+        self._shown: Any = None
+        self._output_stays = run.spec.reactive.isdisjoint(run.sinks.key_set)
         self._run = run
         self._boundary = boundary
         self._start = start
@@ -148,11 +155,31 @@ class PregelLoop:
         if self._persister is None:
             return error
         try:
+            if error is None and self._run.forgets_its_end:
+                self._persister.forget_last()
             await self._persister.flush()
         except BaseException as exc:  # noqa: BLE001
             if error is None or isinstance(error, GraphInterrupt) or isinstance(exc, asyncio.CancelledError):
                 return exc
         return error
+
+    @property
+    def output(self) -> Any:
+        """The output as it stood when it last changed, or was found; None when neither has happened."""
+        if self._showed and self._output_stays:
+            return output(self._run.spec, self.state, self._run.sinks.keys)
+        return self._shown
+
+    def _show_values(self) -> None:
+        self._note_output()
+        if self._run.sinks.values:
+            emit_values(self._run, self.state)
+
+    def _note_output(self) -> None:
+        self._showed = True
+        if not self._output_stays:
+            # A channel among the output may lose its value later, which is no change of the output.
+            self._shown = output(self._run.spec, self.state, self._run.sinks.keys)
 
     # -- entering ---------------------------------------------------------------------------------------------
 
@@ -167,6 +194,7 @@ class PregelLoop:
             self._persister.head = loaded.head
         if loaded.checkpoint is not None:
             self.state = restore(run.spec, loaded.checkpoint)
+            self._recall_previous()
         if self._goes_on(value, loaded):
             assert loaded.checkpoint is not None
             check_nodes_exist(run.spec, loaded.checkpoint, run.config.thread_id)
@@ -175,6 +203,12 @@ class PregelLoop:
             self._begin(value)
         if self._persister is not None:
             await self._persister.flush_unless_exit()
+
+    def _recall_previous(self) -> None:
+        """Give nodes what the last run of an entrypoint saved on the thread."""
+        run, state = self._run, self.state
+        if PREVIOUS in run.spec.channels and state.channels[PREVIOUS].is_available():
+            run.runtime = run.runtime.override(previous=detached(state.channels[PREVIOUS].get()))
 
     def _goes_on(self, value: Any, loaded: Loaded) -> bool:
         if loaded.checkpoint is None or not self.state.versions:
@@ -193,7 +227,7 @@ class PregelLoop:
         spec, state = self._run.spec, self.state
         loose: list[Write] = []
         if isinstance(value, Command):
-            if not (value.update or value.goto or has_answer(value)):
+            if is_empty(value):
                 raise EmptyInputError("Received empty Command input: it has neither update, goto nor resume.")
             loose = command_writes(spec, Command(graph=value.graph, goto=value.goto))
             value = value.update if value.update is not None else {}
@@ -214,10 +248,14 @@ class PregelLoop:
         writes: list[Write] = []
         if run.is_root and isinstance(value, Command):
             writes = command_writes(run.spec, value)
-            if not writes and not answering:
+            if is_empty(value):
                 raise EmptyInputError("Received empty Command input: it has neither update, goto nor resume.")
             if answering:
+                if loaded.superseded:
+                    state.pending = reopened(plan(run.spec, state, run.ns), state.pending)
                 await self._take_answers(value.resume)
+                if run.replay is not None and not loaded.superseded:
+                    run.replay.before = None  # going on, not back: graphs inside go on, too
         travels = loaded.addressed and not answering
         if (travels and (loaded.superseded or loaded.foreign or not self._is_edit())) or loaded.superseded:
             self._fork(carry=answering, foreign=loaded.foreign)
@@ -231,8 +269,7 @@ class PregelLoop:
             changed = apply_tasks(run.spec, state, [], run.next_version, loose=[*stored, *writes])
             state.updated = before | changed if before is not None else None
         mark_passed(state)
-        self.showed_values = True
-        emit_values(run, state)
+        self._show_values()
 
     def _is_edit(self) -> bool:
         return self.state.metadata.get("source") in ("update", "fork")
@@ -259,6 +296,7 @@ class PregelLoop:
         state.pending = []
         if not before:
             return
+        mark_passed(state)
         if foreign:
             state.dirty.update(state.versions)
             state.stored = False
@@ -285,7 +323,7 @@ class PregelLoop:
             return None
         if state.remaining_steps < 1 and any(task.name != START for task in tasks):
             raise self._out_of_steps(tasks)
-        if stops_at(state, run.interrupt_before, tasks):
+        if run.interrupt_before and stops_at(state, run.interrupt_before, tasks):
             raise GraphInterrupt(())
         if run.control.drain_requested:
             raise GraphDrained(run.control.drain_reason or "shutdown")
@@ -300,15 +338,12 @@ class PregelLoop:
         if run.sinks.tasks:
             for task in tasks:
                 emit_task_start(run, task)
-        for task in tasks:
-            if task.cached:
-                emit_updates(run, task, task.writes, cached=True)
+        todo = self._unfinished(tasks) if state.pending else tasks
+        paused = len(todo) < len(tasks) and any(task.left_alone for task in tasks)
         if self._boundary is not None:
             await self._boundary()
-        todo = [task for task in tasks if not task.finished and not task.left_alone]
-        paused = any(task.left_alone for task in tasks)
         if todo:
-            runner = PregelRunner(run, state, self._group, self._store if self._persister is not None else None)
+            runner = self._runner()
             await runner.run(todo)
             paused = paused or runner.paused
         if paused:
@@ -316,6 +351,19 @@ class PregelLoop:
                 if task.left_alone:
                     emit_interrupts(run, state, task.asked)
             raise GraphInterrupt([question for task in tasks if not task.finished for question in task.asked])
+
+    def _runner(self) -> PregelRunner:
+        persister = self._persister
+        store = self._store if persister is not None else None
+        stored = persister.flush if persister is not None and self._run.durability == "sync" else None
+        return PregelRunner(self._run, self.state, self._group, store, stored)
+
+    def _unfinished(self, tasks: Sequence[Task]) -> list[Task]:
+        """Show the results that were stored before, and return the tasks that are to run."""
+        for task in tasks:
+            if task.cached:
+                emit_updates(self._run, task, task.writes, cached=True)
+        return [task for task in tasks if not task.finished and not task.left_alone]
 
     def _store(self, rows: TaskWrites, last: bool) -> None:
         assert self._persister is not None
@@ -328,17 +376,17 @@ class PregelLoop:
         except InvalidUpdateError as exc:
             self._void_step(tasks, exc)
             raise
-        state.pending = []
-        run.answers.resuming = False
-        if any(task.name != START for task in tasks):
+        state.pending, state.tasks = [], []
+        if tasks[0].name != START or len(tasks) > 1:
             self._taken += 1
         if not updated.isdisjoint(run.sinks.key_set):
-            self.showed_values = True
-            emit_values(run, state)
-        self._checkpoint("loop", updated)
-        if self._persister is not None:
+            self._show_values()
+        if self._persister is None:
+            state.step += 1
+        else:
+            self._checkpoint("loop", updated)
             await self._persister.boundary()
-        if stops_at(state, run.interrupt_after, tasks):
+        if run.interrupt_after and stops_at(state, run.interrupt_after, tasks):
             if run.sinks.checkpoints and run.saver is not None:
                 state.tasks = plan(run.spec, state, run.ns)
                 self._show_checkpoint()
@@ -364,13 +412,11 @@ class PregelLoop:
         state.step = step + 1
         if self._persister is None:
             return
-        values = stored_values(state, run.spec)
-        checkpoint = make_checkpoint(state, values, step=step, updated=updated)
+        versions = take_changes(state, run.spec)
+        checkpoint = make_checkpoint(state, step=step, updated=updated)
         metadata = metadata_of(source, step, run.checkpoint_map)
-        versions = {key: state.versions[key] for key in state.dirty}
         parent = state.checkpoint_id if state.stored else None
         self._persister.put_checkpoint(parent, checkpoint, metadata, versions)
-        state.dirty.clear()
         state.parent_id, state.checkpoint_id = parent, checkpoint["id"]
         state.version_format = checkpoint["v"]
         state.metadata = metadata
@@ -379,16 +425,27 @@ class PregelLoop:
 
     def _show_checkpoint(self) -> None:
         run, state = self._run, self.state
-        shown = (run.ns and {"checkpoint_map": {**run.checkpoint_map, run.ns: state.checkpoint_id}}) or {}
-        config = place(run, run.ns, state.checkpoint_id)[CONF]
-        parent = {**config, CHECKPOINT_ID: state.parent_id} if state.parent_id else None
+        # With durability "exit" the checkpoints between are never stored, so none is another's parent.
+        parent = state.parent_id if run.durability != "exit" else None
         emit_checkpoint(
             run,
             state,
-            config={CONF: {**config, **shown}},
-            parent_config={CONF: parent} if parent is not None else None,
-            tasks=task_states(run.spec, state.tasks, run.config.thread_id),
+            config=self._coordinates(state.checkpoint_id),
+            parent_config=self._coordinates(parent) if parent is not None else None,
+            tasks=task_states(
+                run.spec,
+                state.tasks,
+                run.config.thread_id,
+                path=run.parent.memory_path if run.parent is not None else "",
+            ),
         )
+
+    def _coordinates(self, checkpoint_id: str) -> dict[str, Any]:
+        run = self._run
+        found: dict[str, Any] = {**place(run, run.ns, checkpoint_id)[CONF]}
+        if run.ns:
+            found[CHECKPOINT_MAP] = {**run.checkpoint_map, run.ns: checkpoint_id}
+        return {CONF: found}
 
     # -- ending -----------------------------------------------------------------------------------------------
 
@@ -428,6 +485,9 @@ class PregelLoop:
         if run.parent is not None:
             run.parent.pause(signal.interrupts)
             raise signal
+        if signal.interrupts:
+            # With the question went the state as it was when it was asked.
+            self._note_output()
         self._show_finished_siblings()
         if not signal.interrupts:
             emit_interrupts(run, self.state, ())
@@ -443,5 +503,4 @@ class PregelLoop:
         except InvalidUpdateError:
             return
         if not updated.isdisjoint(run.sinks.key_set):
-            self.showed_values = True
-            emit_values(run, self.state)
+            self._show_values()

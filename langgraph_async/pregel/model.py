@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from langgraph_async.channels.base import BaseChannel
+from langgraph_async.channels.last_value import LastValue
 from langgraph_async.channels.managed import ManagedValue
 from langgraph_async.channels.untracked import UntrackedValue
 from langgraph_async.checkpoint.base import BaseCheckpointSaver, CheckpointMetadata, PendingWrite
@@ -22,6 +23,7 @@ from langgraph_async.types import Durability
 
 if TYPE_CHECKING:
     from langgraph_async.aio.limiter import Limiter
+    from langgraph_async.pregel.lease import Lease
     from langgraph_async.pregel.replay import Answers, Replay
     from langgraph_async.pregel.scope import TaskScope
     from langgraph_async.pregel.sinks import Sinks
@@ -30,7 +32,7 @@ if TYPE_CHECKING:
 _INTERNAL = frozenset({START, TASKS, INPUT})
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class GraphSpec:
     """What a compiled graph is, and everything about it that does not depend on a run.
 
@@ -45,6 +47,8 @@ class GraphSpec:
         finishing: Channels that change when the run is about to end.
         copied: Nodes that read exactly `value_keys`.
         untracked: Channels that are never stored.
+        validated: Channels whose reduced value the schema checks.
+        plain: Channels of `value_keys` that keep the last value and do nothing else.
     """
 
     name: str
@@ -62,6 +66,8 @@ class GraphSpec:
     finishing: tuple[str, ...]
     copied: frozenset[str]
     untracked: frozenset[str]
+    validated: frozenset[str]
+    plain: frozenset[str]
     joins: tuple[Join, ...]
     renamed: Mapping[str, str]
     schemas: Schemas | None
@@ -125,6 +131,8 @@ def make_spec(
             if isinstance(node.channels, tuple) and frozenset(node.channels) == value_keys
         ),
         untracked=frozenset(key for key, channel in channels.items() if isinstance(channel, UntrackedValue)),
+        plain=frozenset(key for key in value_keys if type(channels[key]) is LastValue),
+        validated=frozenset(schemas.result_validators) if schemas is not None else frozenset(),
         joins=joins,
         renamed=renamed,
         schemas=schemas,
@@ -151,7 +159,7 @@ class LiveChannels(dict[str, BaseChannel]):
         return channel
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class StepState:
     """Where a run of one graph stands.
 
@@ -165,7 +173,7 @@ class StepState:
         holding: Reactive channels that have a value.
         versions: Version of every channel ever written.
         newest: The greatest of them, or None.
-        seen: Node to the channel versions it last ran on.
+        seen: Node to the channel versions it last ran on; the inner dicts are replaced, never changed.
         updated: What the last superstep changed, or None when that is not known.
         pending: Stored writes that belong to the checkpoint.
         metadata: Of the checkpoint.
@@ -174,6 +182,7 @@ class StepState:
         old_names: Node to the name under which the checkpoint knows it, where it was renamed since.
         remaining_steps: Supersteps that this run may still take, the one being planned or run included.
         dirty: Channels that got a new version since the last checkpoint.
+        stored_values: What the channels stored in that checkpoint.
         tasks: Tasks of the superstep, in the order of the plan.
     """
 
@@ -195,10 +204,11 @@ class StepState:
     old_names: dict[str, str] = field(default_factory=dict)
     remaining_steps: int = 0
     dirty: set[str] = field(default_factory=set)
+    stored_values: dict[str, Any] = field(default_factory=dict)
     tasks: list[Task] = field(default_factory=list)
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class RunScope:
     """One run of one graph.
 
@@ -220,6 +230,7 @@ class RunScope:
         interrupt_before, interrupt_after: Static breakpoints: node names, or ``"*"``.
         next_version: From the newest channel version to the next.
         thread_ident: Thread in which the event loop runs.
+        leases: Holds on threads that this run and those around it have.
         saving: What stores the run, or None without a saver.
     """
 
@@ -243,9 +254,15 @@ class RunScope:
     store: Any = None
     cache: Any = None
     thread_ident: int = 0
+    leases: tuple[Lease, ...] = ()
     saving: Any = None
 
     @property
     def is_root(self) -> bool:
         """Whether no other graph of this library called this run."""
         return self.parent is None
+
+    @property
+    def forgets_its_end(self) -> bool:
+        """Whether nobody can come back to where the run ended: it had no memory, and was stored at its end only."""
+        return self.parent is not None and self.durability == "exit" and self.ns.startswith(self.parent.task.ns)

@@ -17,7 +17,7 @@ Write: TypeAlias = tuple[str, Any]
 """Channel and value."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Router:
     """A routing function that runs after its node, in the same task, on the state with the node's writes applied.
 
@@ -41,7 +41,7 @@ def no_writes(output: Any) -> Sequence[Write]:  # noqa: ARG001
     return ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class PregelNode:
     """One node of a compiled graph.
 
@@ -102,7 +102,7 @@ class Join:
     on_missing: Literal["error", "skip"] = "error"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Schemas:
     """The types a graph was declared with, and what follows from them.
 

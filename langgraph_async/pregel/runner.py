@@ -9,11 +9,12 @@ one fails, those that were not reached yet still run up to their first await, as
 from __future__ import annotations
 
 import asyncio
-import contextvars
+import threading
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
-from typing import TypeAlias
+from contextvars import copy_context
+from typing import Any, TypeAlias
 
 from langgraph_async import ambient
 from langgraph_async.aio.driving import drive
@@ -27,36 +28,54 @@ from langgraph_async.errors import (
     ParentCommand,
     is_invalid_resume,
 )
+from langgraph_async.pregel.calls import Calls
 from langgraph_async.pregel.model import RunScope, StepState
 from langgraph_async.pregel.node import Write
 from langgraph_async.pregel.scope import TaskScope
 from langgraph_async.pregel.step import commit
 from langgraph_async.pregel.step.attempt import run_attempt
 from langgraph_async.pregel.step.emit import emit_interrupts, emit_task_result, emit_updates
-from langgraph_async.pregel.task import Task
-from langgraph_async.types import Interrupt
+from langgraph_async.pregel.task import CallTask, Task
 
 Store: TypeAlias = Callable[[TaskWrites, bool], None]
 """Takes a task's writes, and whether it was the last one of its superstep."""
 
+_LOCK = threading.Lock()
+
 
 class PregelRunner:
-    """Runs the tasks of one superstep.
+    """Runs the tasks of one superstep, and the functions that they call.
+
+    Args:
+        run: The run.
+        state: The state that the superstep starts from.
+        group: Owns the asyncio tasks.
+        store: Takes the writes of a task, or None without a saver.
+        stored: Waits until what was taken is stored; given when the result of a call must be stored before its
+            caller sees it.
 
     Attributes:
-        questions: What paused tasks asked, in the order in which they paused.
         paused: Whether any task paused; a static breakpoint in a nested graph asks nothing.
         failure: What the first failed task raised, or None.
     """
 
-    def __init__(self, run: RunScope, state: StepState, group: Group, store: Store | None) -> None:
-        self.questions: list[Interrupt] = []
+    def __init__(
+        self,
+        run: RunScope,
+        state: StepState,
+        group: Group,
+        store: Store | None,
+        stored: Callable[[], Awaitable[None]] | None = None,
+    ) -> None:
         self.paused = False
         self.failure: BaseException | None = None
         self._run = run
         self._state = state
         self._group = group
         self._store = store
+        self._stored = stored
+        self._loop = asyncio.get_running_loop()
+        self._calls: Calls | None = None
         self._queue: deque[Task] = deque()
         self._left = 0
         self._aborting = False
@@ -86,16 +105,10 @@ class PregelRunner:
         limiter = self._run.limiter
         if limiter is not None:
             await limiter.acquire()
-        me = asyncio.current_task()
-        assert me is not None
-        requests = me.cancelling()
-        scope = TaskScope(self._run, task, self._state)
+        scope = TaskScope(self._run, task, self._state, self)
         cancelled = await self._attempt(scope, None)
         if cancelled is not None:
             raise cancelled
-        if me.cancelling() > requests:
-            # The node swallowed it; the run was cancelled all the same.
-            raise asyncio.CancelledError
 
     async def _run_together(self, tasks: Sequence[Task]) -> None:
         await self._group.open()
@@ -120,7 +133,7 @@ class PregelRunner:
         while self._queue:
             if limiter is not None and not await self._take_slot(limiter, me):
                 break
-            scope = TaskScope(self._run, self._queue.popleft(), self._state)
+            scope = TaskScope(self._run, self._queue.popleft(), self._state, self)
             self._running[me] = scope
             cancelled = await self._attempt(scope, self._suspended)
             del self._running[me]
@@ -191,33 +204,43 @@ class PregelRunner:
 
     async def _attempt(self, scope: TaskScope, on_suspend: Callable[[], None] | None) -> asyncio.CancelledError | None:
         """Run one attempt and commit what it comes to; return the cancellation that ended it, if one did."""
-        if self._run.sinks.updates:
+        task = scope.task
+        action = task.node.action
+        if action is not None and self._run.sinks.updates and action.kind in ("async_gen", "gen"):
             scope.stepwise = self._stepwise(scope)
-        context = contextvars.copy_context()
+        context = copy_context()
         context.run(ambient.current.set, scope)
-        scope.holds_slot = self._run.limiter is not None
+        limiter = self._run.limiter
+        scope.holds_slot = limiter is not None
         writes: list[Write] = []
         error: BaseException | None = None
         interrupted: asyncio.CancelledError | None = None
+        counted = False
         try:
             try:
                 writes = await drive(run_attempt(scope), context, on_suspend)
             except BaseException as exc:  # noqa: BLE001
                 error = exc
+            if scope.running:
+                interrupted = await drive(scope.finish_calls(error), context, on_suspend)
+                error = error or interrupted
             if scope.hosts:
-                interrupted = await scope.end_graphs()
+                interrupted = await scope.end_graphs() or interrupted
             self._left -= 1
+            counted = True
             return self._settle(scope, writes, error) or interrupted
         except BaseException as exc:  # noqa: BLE001
             # Nothing but what stores and tells raises here; nobody must wait for a task that cannot be settled.
+            if not counted:
+                self._left -= 1
             self._give_up(exc)
             return interrupted
         finally:
             error = None  # its traceback holds this frame
             scope.close()
-            if scope.holds_slot and self._run.limiter is not None:
+            if scope.holds_slot and limiter is not None:
                 scope.holds_slot = False
-                self._run.limiter.release()
+                limiter.release()
 
     def _settle(
         self, scope: TaskScope, writes: list[Write], error: BaseException | None
@@ -246,27 +269,27 @@ class PregelRunner:
         return None
 
     def _ended(self, scope: TaskScope, exc: BaseException) -> None:
-        if scope.paused or isinstance(exc, GraphInterrupt):
+        if (scope.paused and not is_invalid_resume(exc)) or isinstance(exc, GraphInterrupt):
             self._pause(scope, exc)
         else:
             self._fail(scope, exc)
 
     def _succeed(self, scope: TaskScope, writes: list[Write]) -> None:
-        task = scope.task
-        rows = commit.success(scope, writes)
-        self._save(rows)
-        if task.node.action is None or task.node.action.kind not in ("async_gen", "gen") or not writes:
+        task, sinks = scope.task, self._run.sinks
+        rows = commit.success(scope, writes, store=self._store is not None)
+        self._save(rows, commit.answered(scope) if rows is not None and not rows.replace else None)
+        if sinks.updates and (scope.stepwise is None or not writes):
             emit_updates(self._run, task, writes)
-        emit_task_result(self._run, task, writes=writes)
+        if sinks.tasks:
+            emit_task_result(self._run, task, writes=writes)
 
     def _pause(self, scope: TaskScope, exc: BaseException | None) -> None:
         questions, rows = commit.paused(scope, exc)
         self.paused = True
-        self.questions.extend(questions)
         self._save(rows)
         if questions:
             emit_interrupts(self._run, self._state, questions)
-        emit_task_result(self._run, scope.task, questions=questions)
+            emit_task_result(self._run, scope.task, questions=questions)
 
     def _fail(self, scope: TaskScope, exc: BaseException) -> None:
         task = scope.task
@@ -286,14 +309,39 @@ class PregelRunner:
                 self.failure.__langgraph_siblings__ = (*attached, exc)  # type: ignore[attr-defined]
             _annotate(self.failure, f"In the same superstep node '{task.name}' failed too: {exc!r}")
 
-    def _save(self, rows: TaskWrites | None) -> None:
+    def _save(self, rows: TaskWrites | None, before: TaskWrites | None = None) -> None:
         if self._store is not None and rows is not None:
+            if before is not None:
+                self._store(before, True)
             self._store(rows, self._left == 0)
 
     def _give_up(self, exc: BaseException) -> None:
+        """End the superstep: something could not be stored, or told."""
         if self.failure is None:
             self.failure = exc
             self._abort()
+
+    # -- the functions that tasks call ------------------------------------------------------------------------
+
+    def start_call(self, caller: TaskScope, task: CallTask) -> Any:
+        """Start a call that a task makes, and return the future of its result."""
+        if self._calls is None:
+            save = self._save_call if self._store is not None else None
+            calls = Calls(
+                run=self._run, state=self._state, group=self._group, save=save, stored=self._stored, loop=self._loop
+            )
+            with _LOCK:
+                self._calls = self._calls or calls
+        return self._calls.start(caller, task)
+
+    def _save_call(self, rows: TaskWrites) -> BaseException | None:
+        assert self._store is not None
+        try:
+            self._store(rows, False)
+        except Exception as exc:  # noqa: BLE001
+            self._give_up(exc)
+            return exc
+        return None
 
 
 def _annotate(exc: BaseException, note: str) -> None:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from langgraph_async.errors import ThreadConflictError
 from langgraph_async.pregel import lease as leases
 from langgraph_async.pregel.loop import PregelLoop
 from langgraph_async.pregel.model import RunScope
+from langgraph_async.pregel.replay import Replay
 from langgraph_async.pregel.traceback_trim import trimmed
 
 
@@ -69,28 +68,15 @@ async def _run_leased(
 ) -> PregelLoop:
     thread_id = run.config.thread_id
     assert thread_id is not None
-    lease, put_off = await leases.acquire(run.saver, thread_id, run.config.multitask_strategy)
-    if on_lease is not None:
-        on_lease(lease)
-    start = None
-    if put_off is not None and run.config.multitask_strategy == "rollback":
-        start = put_off.head_before
-        if start is None:
-            await run.saver.adelete_thread(thread_id)  # type: ignore[union-attr]
-    loop = PregelLoop(run, boundary, start=start, on_head=lambda head: setattr(lease, "head_before", head))
-    try:
+    strategy = run.config.multitask_strategy
+    async with leases.holding(run.saver, thread_id, strategy, within=run.leases) as (lease, put_off):
+        run.leases = (*run.leases, lease)
+        if on_lease is not None:
+            on_lease(lease)
+        start = await leases.rolled_back(run.saver, thread_id, strategy, put_off)
+        if start is not None and run.replay is None:
+            # The memory of graphs inside goes back, too.
+            run.replay = Replay(start, {})
+        loop = PregelLoop(run, boundary, start=start, on_head=lease.note_head)
         await loop.execute(value)
-    except asyncio.CancelledError:
-        if not lease.evicted:
-            raise
-        task = asyncio.current_task()
-        if task is not None:
-            task.uncancel()
-        raise ThreadConflictError(
-            f"Another run took thread {thread_id!r} over (multitask_strategy={run.config.multitask_strategy!r} on "
-            "its side); this run was stopped. What it had committed is stored.",
-            thread_id=thread_id,
-        ) from None
-    finally:
-        leases.release(run.saver, thread_id, lease)
     return loop

@@ -21,7 +21,7 @@ Item = tuple[tuple[str, ...], str, Any]
 """Namespace levels, mode, payload."""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Sink:
     """One listener.
 

@@ -109,6 +109,9 @@ def fresh_view(spec: GraphSpec, state: StepState, keys: str | tuple[str, ...], w
     changed: dict[str, Any] = {}
     gone: set[str] = set()
     for key, values in grouped.items():
+        if key in spec.plain and len(values) == 1:
+            changed[key] = detached(values[0])
+            continue
         channel_copy = state.channels[key].copy()
         channel_copy.key = key
         channel_copy.update(values)

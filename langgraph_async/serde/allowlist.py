@@ -162,10 +162,18 @@ def _hints(cls: type) -> list[Any]:
         return [found for base in cls.__mro__ for found in _own_hints(cast("type[Any]", base))]
 
 
+def _annotations(cls: type[Any]) -> dict[str, Any]:
+    if sys.version_info >= (3, 14):  # where asking for them looks all of them up
+        library = importlib.import_module("annotationlib")
+        found: dict[str, Any] = library.get_annotations(cls, format=library.Format.FORWARDREF)
+        return found
+    return dict(vars(cls).get("__annotations__", {}))
+
+
 def _own_hints(cls: type[Any]) -> list[Any]:
     """Return the hints of one class that can be looked up, one by one."""
     hints = []
-    for text in getattr(cls, "__annotations__", {}).values():
+    for text in _annotations(cls).values():
         hint = text
         if isinstance(text, str):
             names = {**vars(sys.modules.get(cls.__module__, typing)), **vars(cls)}

@@ -84,14 +84,14 @@ def _scalar_reader(name: str) -> Decode:
 # -- arrays -------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class _Items:
     """The items of an object array, in one dimension."""
 
     items: list[Any]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class _Reshaped:
     """An object array: its items, and how they are laid out."""
 

@@ -81,7 +81,7 @@ def _packed_name(name: str) -> bytes:
     return packed
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Row:
     """How values of one type are written and read.
 

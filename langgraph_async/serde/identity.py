@@ -44,18 +44,25 @@ def _parts_identical(left: Any, right: Any) -> bool:
 def parts_of(value: Any) -> dict[str, Any]:
     """Return the attributes that make up `value`: those in its dict and slots, and what pydantic keeps beside."""
     found: dict[str, Any] = dict(getattr(value, "__dict__", None) or {})
-    for kind in type(value).__mro__:
+    cls: Any = type(value)
+    for name in _slots_of(cls):
+        if hasattr(value, name):
+            found[name] = getattr(value, name)
+    return found
+
+
+@functools.lru_cache(512)
+def _slots_of(cls: Any) -> tuple[str, ...]:
+    found: list[str] = []
+    for kind in cls.__mro__:
         slots = vars(kind).get("__slots__", ())
         for name in (slots,) if isinstance(slots, str) else slots:
             if name in ("__dict__", "__weakref__", "__pydantic_fields_set__"):
                 continue
             mangled = name.startswith("__") and not name.endswith("__")
             attribute = f"_{kind.__name__.lstrip('_')}{name}" if mangled else name
-            if hasattr(value, attribute):
-                found[attribute] = getattr(value, attribute)
-    for name in getattr(type(value), "__struct_fields__", ()):
-        found[name] = getattr(value, name)
-    return found
+            found.append(attribute)
+    return (*found, *getattr(cls, "__struct_fields__", ()))
 
 
 def _without_cached(value: Any, parts: dict[str, Any]) -> dict[str, Any]:
@@ -86,7 +93,14 @@ def _sequences(left: Any, right: Any) -> bool:
 
 
 def _mappings(left: dict[Any, Any], right: dict[Any, Any]) -> bool:
-    return _sequences(list(left), list(right)) and _sequences(list(left.values()), list(right.values()))
+    if len(left) != len(right):
+        return False
+    for (key, value), (other_key, other) in zip(left.items(), right.items(), strict=True):
+        if key is not other_key and not identical(key, other_key):
+            return False
+        if value is not other and not identical(value, other):
+            return False
+    return True
 
 
 def _sets(left: Any, right: Any) -> bool:

@@ -10,13 +10,25 @@ from __future__ import annotations
 
 import dataclasses
 import enum
-import inspect
 import sys
+import types
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final
 
-from langgraph_async.serde.ext import LEGACY_MODEL, MANY, MODEL, NAMED, ONE, Call, Decode, Encode, Refused, Row
+from langgraph_async.serde.ext import (
+    KNOWN_MODELS,
+    LEGACY_MODEL,
+    MANY,
+    MODEL,
+    NAMED,
+    ONE,
+    Call,
+    Decode,
+    Encode,
+    Refused,
+    Row,
+)
 from langgraph_async.serde.identity import identical
 
 MODEL_METHOD: Final = "model_validate_json"
@@ -150,10 +162,15 @@ def _dataclass(cls: Any) -> tuple[Encode, Decode]:
 def _is_generated(cls: Any) -> bool:
     """A constructor made by `dataclass` takes just the fields; one with `InitVar` or written by hand takes others."""
     names = [field.name for field in dataclasses.fields(cls) if field.init]
-    code = getattr(cls.__init__, "__code__", None)
+    code: types.CodeType | None = getattr(cls.__init__, "__code__", None)
     untouched = cls.__new__ is object.__new__ or "__new__" not in vars(cls)
-    generated = code is not None and code.co_filename == "<string>" and untouched
-    return generated and sorted(inspect.signature(cls.__init__).parameters) == sorted(["self", *names])
+    if code is None or code.co_filename != "<string>" or not untouched:
+        return False
+    return sorted(_parameters(code)) == sorted(["self", *names])
+
+
+def _parameters(code: types.CodeType) -> tuple[str, ...]:
+    return code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
 
 
 def _attrs(cls: Any) -> tuple[Encode, Decode]:
@@ -172,7 +189,7 @@ def _fielded(shape: _Shape) -> tuple[Encode, Decode]:
 
     def encode(value: Any) -> Call:
         payload = {argument: getattr(value, field) for field, argument in names.items()}
-        if shape.plain:
+        if shape.plain and getattr(value, "__dict__", names).keys() <= names.keys():
             return NAMED, payload
         return _checked(decode, value, [(NAMED, payload), (NAMED, payload, FIELDS)])
 
@@ -210,7 +227,13 @@ def _is_model(cls: Any) -> bool:
 
 
 def _model(cls: Any) -> tuple[Encode, Decode]:
+    known = (cls.__module__, cls.__qualname__) in KNOWN_MODELS
+
     def encode(value: Any) -> Call:
+        if known:
+            dump = value.model_dump(warnings=False)
+            if _is_settled(value, dump):
+                return MODEL, dump, MODEL_METHOD
         return _checked(decode, value, _model_calls(value))
 
     def decode(code: int, payload: Any, note: Any) -> Any:  # noqa: ARG001
@@ -219,11 +242,24 @@ def _model(cls: Any) -> tuple[Encode, Decode]:
         try:
             return cls(**payload)
         except ValueError:
+            if known:
+                return cls.model_construct(**payload)
             if not any(field.validation_alias for field in cls.__pydantic_fields__.values()):
                 raise
             return cls.model_validate(payload, by_name=True, by_alias=True)
 
     return encode, decode
+
+
+_SETTLED: Final = {"content": (str, list), "id": (str, type(None)), "name": (str, type(None))}
+
+
+def _is_settled(value: Any, dump: dict[str, Any]) -> bool:
+    """Tell whether a message of langchain's has nothing that dumping it, or making it again, would change."""
+    parts = vars(value)
+    if not all(type(parts.get(name)) in kinds for name, kinds in _SETTLED.items()) or value.__pydantic_private__:
+        return False
+    return identical(dump, {**parts, **(value.__pydantic_extra__ or {})})
 
 
 def _model_calls(value: Any) -> Iterator[Call]:
@@ -272,9 +308,8 @@ def exception_row(cls: Any) -> Row:
         reduced: Any = value.__reduce__()
         if type(reduced) is not tuple or len(reduced) not in (2, 3) or reduced[0] is not cls:
             raise Refused("it has a pickle form of its own")
-        call: Call = (
-            (MANY, list(reduced[1]), dict(reduced[2])) if len(reduced) == 3 and reduced[2] else (MANY, list(reduced[1]))
-        )
+        state = reduced[2] if len(reduced) == 3 else None
+        call: Call = (MANY, list(reduced[1]), dict(state)) if state else (MANY, list(reduced[1]))
         if not _same_exception(decode, call, value):
             raise Refused("its constructor does not give back an equal exception")
         return call

@@ -47,8 +47,11 @@ class Codec:
         from_args: From these arguments to an equal value; by default the class itself.
 
     Example:
-        >>> frames = Codec(DataFrame, lambda df: (df.to_dict("list"),))
-        >>> serde = JsonPlusSerializer(codecs=[frames])
+        >>> from array import array
+        >>> arrays = Codec(array, lambda numbers: (numbers.typecode, numbers.tolist()))
+        >>> serde = JsonPlusSerializer(codecs=[arrays])
+        >>> serde.loads_typed(serde.dumps_typed(array("d", [1.5])))
+        array('d', [1.5])
     """
 
     type: type[Any]

@@ -9,7 +9,10 @@ care, value by value in Python.
 
 from __future__ import annotations
 
+import functools
+import re
 from collections.abc import Callable
+from itertools import chain
 from typing import Any, Final
 
 import msgpack  # type: ignore[import-untyped]
@@ -19,6 +22,8 @@ from langgraph_async.serde.ext import ARRAY, DELTA, Refused, Row
 from langgraph_async.types import DeltaSnapshot
 
 _BIN_OR_EXT: Final = (*range(0xC4, 0xCA), *range(0xD4, 0xD9))
+_ANY_BIN_OR_EXT: Final = re.compile(rb"[\xc4-\xc9\xd4-\xd8]").search
+_SHORT_BYTES: Final = 512
 _LARGE_ARRAY: Final = (0xDC, 0xDD)
 _LEAVES: Final = frozenset({float, bool, type(None), bytes})
 _KEYS: Final = _LEAVES | {str, int}
@@ -46,6 +51,7 @@ class Encoder:
         self._max_depth = max_depth
         self._quick: list[Any] = []
         self._careful: list[Any] = []
+        self._texts: Any = msgpack.Packer(buf_size=_BUFFER_BYTES)
         self._depth = 0
         self._care = False
         self._called = False
@@ -80,7 +86,7 @@ class Encoder:
                 packed: bytes = self._packer(self._careful, depth).pack(self._plain(value))
                 return packed
             packed = self._packer(self._quick, depth).pack(value)
-            if (self._called or any(mark in packed for mark in _BIN_OR_EXT)) and _needs_care(value):
+            if (self._called or _may_hide(packed)) and _needs_care(value):
                 raise _CareNeeded
             return packed
         except UnicodeEncodeError:
@@ -121,9 +127,14 @@ class Encoder:
         code = call[0]
         if code in (ARRAY, DELTA):
             return msgpack.ExtType(code, self._frame(call[1]))
-        if len(call) == 3:
-            return msgpack.ExtType(code, b"".join((_NOTED_CALL, row.head, self._frame(call[1]), self._frame(call[2]))))
-        return msgpack.ExtType(code, b"".join((_CALL, row.head, self._frame(call[1]))))
+        payload = call[1]
+        # text needs no frame of its own; half a surrogate pair in it is noticed in the frame around
+        body = self._texts.pack(payload) if type(payload) is str and not self._care else self._frame(payload)
+        if len(call) == 2:
+            return msgpack.ExtType(code, b"".join((_CALL, row.head, body)))
+        note = call[2]
+        tail = _packed_note(note) if type(note) is str else self._frame(note)
+        return msgpack.ExtType(code, b"".join((_NOTED_CALL, row.head, body, tail)))
 
     def _exception(self, value: BaseException) -> Any:
         """Write an exception as a call if all of it can be, else as LangGraph does: its `repr`.
@@ -156,6 +167,20 @@ class Encoder:
             return {key: self._plain(each) for key, each in value.items()}
         written = self._call(value)
         return written if type(written) is msgpack.ExtType else self._plain(written)
+
+
+@functools.cache
+def _packed_note(note: str) -> bytes:
+    packed: Any = msgpack.packb(note)
+    assert isinstance(packed, bytes)
+    return packed
+
+
+def _may_hide(packed: bytes) -> bool:
+    """Tell whether the bytes could hold a bin or an extension; text, numbers and lengths can look like one."""
+    if len(packed) < _SHORT_BYTES:
+        return _ANY_BIN_OR_EXT(packed) is not None
+    return any(mark in packed for mark in _BIN_OR_EXT)
 
 
 def _encoded(row: Row, value: Any) -> Any:
@@ -192,26 +217,19 @@ def _is_native_key(key: Any) -> bool:
 
 
 def _needs_care(root: Any) -> bool:
-    """Look through the lists and dicts of one frame for what the C packer changes without a word."""
-    waiting = [root]
-    while waiting:
-        value = waiting.pop()
-        kind = type(value)
-        if kind in _HIDDEN:
-            return True
-        if kind is dict:
-            if not _KEYS.issuperset(map(type, value)):
-                return True
-            children = value.values()
-        elif kind is list:
-            children = value
-        else:
-            continue
-        kinds = set(map(type, children))
+    """Look through the lists and dicts of one frame, level by level, for what the C packer changes without a word."""
+    level = [root]
+    while level:
+        kinds = set(map(type, level))
         if not kinds.isdisjoint(_HIDDEN):
             return True
-        if not kinds.isdisjoint(_CONTAINERS):
-            waiting.extend(child for child in children if type(child) in _CONTAINERS)
+        if kinds.isdisjoint(_CONTAINERS):
+            return False
+        dicts = [each for each in level if type(each) is dict] if dict in kinds else []
+        if not _KEYS.issuperset(map(type, chain.from_iterable(dicts))):
+            return True
+        lists = [each for each in level if type(each) is list] if list in kinds else []
+        level = [*chain.from_iterable(map(dict.values, dicts)), *chain.from_iterable(lists)]
     return False
 
 

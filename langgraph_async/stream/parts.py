@@ -18,7 +18,7 @@ Mapper: TypeAlias = Callable[[dict[str, Any]], Any]
 """From a dict to an instance of a schema."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Mappers:
     """How one graph's values become instances of its schemas; None leaves them dicts.
 

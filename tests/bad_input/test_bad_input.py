@@ -104,9 +104,11 @@ def test_a_drawing_that_cannot_run_is_refused(kind):
 
 @pytest.mark.parametrize("reducer", [lambda a: a, lambda a, b, c: a])
 def test_a_reducer_that_does_not_take_two_values_is_refused_by_name(reducer):
-    schema = TypedDict("Schema", {"total": Annotated[int, reducer]})
+    class Schema(TypedDict):
+        total: Annotated[int, reducer]
+
     with pytest.raises(SchemaError) as caught:
-        StateGraph(schema)
+        StateGraph(Schema)
 
     explains(caught.value, "total", "reducer")
 
@@ -127,31 +129,31 @@ class ModelCtx(BaseModel):
 
 
 CALLS: dict[str, tuple[Any, Any, tuple[str, ...]]] = {
-    "durability": (dict(durability="later"), {}, ("durability", "'sync'", "'later'")),
-    "output_keys": (dict(output_keys=["lgo"]), {}, ("lgo", "'G'", "log")),
-    "output_key": (dict(output_keys="nothing"), {}, ("nothing", "'G'")),
-    "interrupt_before": (dict(interrupt_before=["nowhere"]), {}, ("interrupt_before", "'nowhere'", "'G'")),
-    "interrupt_after": (dict(interrupt_after=["nowhere"]), {}, ("interrupt_after", "'nowhere'", "'G'")),
-    "recursion_limit": ({}, dict(recursion_limit=0), ("recursion_limit", "0")),
-    "recursion_limit_negative": ({}, dict(recursion_limit=-3), ("recursion_limit", "-3")),
-    "recursion_limit_text": ({}, dict(recursion_limit="5"), ("recursion_limit", "'5'")),
-    "recursion_limit_bool": ({}, dict(recursion_limit=True), ("recursion_limit", "True")),
-    "recursion_limit_float": ({}, dict(recursion_limit=2.5), ("recursion_limit", "2.5")),
-    "max_concurrency": ({}, dict(max_concurrency=0), ("max_concurrency", "0")),
-    "max_concurrency_bool": ({}, dict(max_concurrency=True), ("max_concurrency", "True")),
-    "max_concurrency_text": ({}, dict(max_concurrency="2"), ("max_concurrency", "'2'")),
-    "multitask": ({}, dict(multitask_strategy="queue"), ("multitask_strategy", "'queue'", "'enqueue'")),
-    "misplaced": ({}, dict(configurable=dict(thread_id="t", max_concurrency=2)), ("max_concurrency", "top level")),
-    "configurable": ({}, dict(configurable="t"), ("configurable", "dict")),
+    "durability": ({"durability": "later"}, {}, ("durability", "'sync'", "'later'")),
+    "output_keys": ({"output_keys": ["lgo"]}, {}, ("lgo", "'G'", "log")),
+    "output_key": ({"output_keys": "nothing"}, {}, ("nothing", "'G'")),
+    "interrupt_before": ({"interrupt_before": ["nowhere"]}, {}, ("interrupt_before", "'nowhere'", "'G'")),
+    "interrupt_after": ({"interrupt_after": ["nowhere"]}, {}, ("interrupt_after", "'nowhere'", "'G'")),
+    "recursion_limit": ({}, {"recursion_limit": 0}, ("recursion_limit", "0")),
+    "recursion_limit_negative": ({}, {"recursion_limit": -3}, ("recursion_limit", "-3")),
+    "recursion_limit_text": ({}, {"recursion_limit": "5"}, ("recursion_limit", "'5'")),
+    "recursion_limit_bool": ({}, {"recursion_limit": True}, ("recursion_limit", "True")),
+    "recursion_limit_float": ({}, {"recursion_limit": 2.5}, ("recursion_limit", "2.5")),
+    "max_concurrency": ({}, {"max_concurrency": 0}, ("max_concurrency", "0")),
+    "max_concurrency_bool": ({}, {"max_concurrency": True}, ("max_concurrency", "True")),
+    "max_concurrency_text": ({}, {"max_concurrency": "2"}, ("max_concurrency", "'2'")),
+    "multitask": ({}, {"multitask_strategy": "queue"}, ("multitask_strategy", "'queue'", "'enqueue'")),
+    "misplaced": ({}, {"configurable": {"thread_id": "t", "max_concurrency": 2}}, ("max_concurrency", "top level")),
+    "configurable": ({}, {"configurable": "t"}, ("configurable", "dict")),
     "config": (None, "thread", ("config", "dict")),
-    "tags": ({}, dict(tags="tag"), ("tags", "list")),
-    "metadata": ({}, dict(metadata=["m"]), ("metadata", "dict")),
-    "context": (dict(context=5), {}, ("context", "Ctx")),
-    "context_field": (dict(context={"name": "x"}), {}, ("context", "name")),
-    "context_model": (dict(context={"name": "x"}), {}, ("context", "user")),
-    "stream_mode": (dict(stream_mode="vlaues"), {}, ("vlaues", "values")),
-    "stream_modes": (dict(stream_mode=["values", 5]), {}, ("5",)),
-    "version": (dict(version="v3"), {}, ("v3",)),
+    "tags": ({}, {"tags": "tag"}, ("tags", "list")),
+    "metadata": ({}, {"metadata": ["m"]}, ("metadata", "dict")),
+    "context": ({"context": 5}, {}, ("context", "Ctx")),
+    "context_field": ({"context": {"name": "x"}}, {}, ("context", "name")),
+    "context_model": ({"context": {"name": "x"}}, {}, ("context", "user")),
+    "stream_mode": ({"stream_mode": "vlaues"}, {}, ("vlaues", "values")),
+    "stream_modes": ({"stream_mode": ["values", 5]}, {}, ("5",)),
+    "version": ({"version": "v3"}, {}, ("v3",)),
 }
 
 

@@ -263,6 +263,14 @@ def test_a_private_attribute_that_would_be_lost_is_refused() -> None:
         SERDE.with_allowlist([user.Private]).dumps_typed(value)
 
 
+def test_an_attribute_beside_the_fields_that_would_be_lost_is_refused() -> None:
+    value = user.Plain(1)
+    value.extra = 1  # type: ignore[attr-defined]
+
+    with pytest.raises(SerializationError, match="equal value"):
+        SERDE.dumps_typed(value)
+
+
 def test_an_attribute_of_a_data_subclass_that_would_be_lost_is_refused() -> None:
     value = user.Name("x")
     value.extra = 1  # type: ignore[attr-defined]

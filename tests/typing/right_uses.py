@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Literal
 
 from langgraph_async.config import RunnableConfig
+from langgraph_async.func import entrypoint, task
 from langgraph_async.runtime import Runtime
 from langgraph_async.types import (
     CachePolicy,
@@ -49,3 +51,29 @@ async def node(state: dict[str, Any], runtime: Runtime[Context], writer: StreamW
 
 def question(asked: Interrupt[dict[str, str]]) -> str:
     return asked.value["question"]
+
+
+@task
+async def lengthen(text: str, *, by: int = 1) -> str:
+    return text * by
+
+
+@task(name="shorten")
+def cut(text: str) -> str:
+    return text[:1]
+
+
+class Holder:
+    @task
+    async def method(self, number: int) -> list[int]:
+        return [number]
+
+
+async def calls() -> tuple[str, tuple[str, str], list[int]]:
+    future: asyncio.Future[str] = lengthen("a", by=2)
+    return await future, await asyncio.gather(lengthen("a"), cut("b")), await Holder().method(1)
+
+
+@entrypoint()
+async def workflow(number: int) -> entrypoint.final[int, str]:
+    return entrypoint.final(value=number, save=str(number))

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from langgraph_async.config import RunnableConfig
+from langgraph_async.func import task
 from langgraph_async.runtime import Runtime
 from langgraph_async.types import CachePolicy, Command, Interrupt, RetryPolicy, Send, TimeoutPolicy
 
@@ -44,3 +45,20 @@ def frozen(send: Send) -> None:
 
 def wrong_answer(asked: Interrupt[int]) -> str:
     return asked.value  # error: [return-value]
+
+
+@task
+async def lengthen(text: str, *, by: int = 1) -> str:
+    return text * by
+
+
+lengthen(1)  # error: [arg-type]
+lengthen("a", to=2)  # error: [call-arg]
+
+
+async def not_awaited() -> str:
+    return lengthen("a")  # error: [return-value]
+
+
+async def wrong_result() -> int:
+    return await lengthen("a")  # error: [return-value]

@@ -69,7 +69,7 @@ def _metadata(
     return found or None
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class _Walk:
     """Goes through the supersteps that the fixed edges lead to; each branch and command is followed once."""
 

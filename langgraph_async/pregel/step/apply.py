@@ -7,7 +7,7 @@ the state is half changed and must be thrown away: what is stored is not touched
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from langgraph_async.constants import ERROR, ERROR_SOURCE_NODE, INTERRUPT, NO_WRITES, PUSH, RESUME, RETURN
@@ -16,6 +16,7 @@ from langgraph_async.pregel.model import GraphSpec, StepState
 from langgraph_async.pregel.node import Write
 from langgraph_async.pregel.step_values import refresh_value
 from langgraph_async.pregel.task import Task
+from langgraph_async.pregel.view import is_container
 
 _NOT_CHANNELS = frozenset({NO_WRITES, PUSH, RESUME, INTERRUPT, RETURN, ERROR, ERROR_SOURCE_NODE})
 
@@ -48,11 +49,11 @@ def apply_tasks(
             if state.channels[trigger].consume():
                 changed.note(trigger, updated=False)
     grouped = group_writes(tasks)
-    for key, value in loose:
-        if key not in _NOT_CHANNELS:
-            grouped.setdefault(key, []).append(value)
-    for key, values in grouped.items():
-        changed.write(key, values, tasks)
+    if loose:
+        for key, value in loose:
+            if key not in _NOT_CHANNELS:
+                grouped.setdefault(key, []).append(value)
+    changed.write_all(grouped, tasks)
     if tasks:
         _close_step(spec, state, changed, grouped)
     state.updated = changed.updated
@@ -63,16 +64,14 @@ def _mark_seen(state: StepState, tasks: Iterable[Task]) -> None:
     versions, seen = state.versions, state.seen
     for task in tasks:
         mark = seen.get(task.name)
-        if mark is None:
-            mark = seen[task.name] = {}
-        for trigger in task.triggers:
-            if trigger in versions:
-                mark[trigger] = versions[trigger]
+        fresh = {trigger: versions[trigger] for trigger in task.triggers if trigger in versions}
+        if mark is None or fresh:
+            seen[task.name] = {**mark, **fresh} if mark else fresh
 
 
 def _close_step(spec: GraphSpec, state: StepState, changed: _Changes, grouped: dict[str, list[Any]]) -> None:
-    for key in state.holding - changed.updated:
-        if key not in grouped and state.channels[key].update(()):
+    for key in state.holding.difference(grouped):
+        if state.channels[key].update(()):
             changed.note(key)
     if spec.finishing and not any(key in spec.triggers for key in changed.updated):
         for key in spec.finishing:
@@ -110,28 +109,56 @@ class _Changes:
         self._version = version
         self.updated: set[str] = set()
 
+    def write_all(self, grouped: Mapping[str, Sequence[Any]], tasks: Sequence[Task]) -> None:
+        """Give the channels the values written to them.
+
+        A key that simply keeps the last value takes a short way, since wide states have hundreds of them.
+        """
+        plain, state = self._spec.plain, self._state
+        channels, shown, containers = state.channels, state.values, state.containers
+        short: list[str] = []
+        for key, values in grouped.items():
+            if key not in plain or len(values) != 1:
+                self.write(key, values, tasks)
+                continue
+            channels[key].update(values)
+            value = shown[key] = values[0]
+            if is_container(value):
+                containers.add(key)
+            else:
+                containers.discard(key)
+            short.append(key)
+        if short:
+            state.versions.update(dict.fromkeys(short, self._version))
+            state.newest = self._version
+            state.dirty.update(short)
+            self.updated.update(short)
+
     def write(self, key: str, values: Sequence[Any], tasks: Sequence[Task]) -> None:
         """Give a channel the values written to it."""
         if key not in self._spec.channels:
             raise InvalidUpdateError(f"Graph {self._spec.name!r} has no channel {key!r} to write to.")
         channel = self._state.channels[key]
         try:
-            if channel.update(values):
-                self.note(key)
-                self._check(key)
+            changed = channel.update(values)
         except InvalidUpdateError as exc:
             raise self._explained(exc, key, tasks) from exc.__cause__
         except Exception as exc:
             raise self._explained(ReducerError(f"The reducer of key {key!r} raised {exc!r}."), key, tasks) from exc
+        if changed:
+            self.note(key)
+            if key in self._spec.validated:
+                self._check(key, tasks)
 
-    def _check(self, key: str) -> None:
+    def _check(self, key: str, tasks: Sequence[Task]) -> None:
         schemas = self._spec.schemas
-        if schemas is None or key not in schemas.result_validators or key not in self._state.values:
+        if schemas is None or key not in self._state.values:
             return
         try:
             schemas.result_validators[key](self._state.values[key])
         except Exception as exc:
-            raise ReducerError(f"The value of key {key!r} does not fit the state schema: {exc}") from exc
+            error = ReducerError(f"The value of key {key!r} does not fit the state schema: {exc}")
+            raise self._explained(error, key, tasks) from exc
 
     def _explained(self, exc: InvalidUpdateError, key: str, tasks: Sequence[Task]) -> InvalidUpdateError:
         writers = tuple(dict.fromkeys(t.name for t in tasks if any(k == key for k, _ in t.writes)))
@@ -142,17 +169,16 @@ class _Changes:
 
     def note(self, key: str, *, updated: bool = True) -> None:
         """Give a channel its new version, and refresh what is known about its value."""
-        state = self._state
+        state, spec = self._state, self._spec
         state.versions[key] = state.newest = self._version
         state.dirty.add(key)
-        channel = state.channels[key]
-        available = channel.is_available()
+        available = state.channels[key].is_available()
         if available and updated:
             self.updated.add(key)
-        if key in self._spec.reactive:
+        if key in spec.reactive:
             if available:
                 state.holding.add(key)
             else:
                 state.holding.discard(key)
-        if key in self._spec.value_keys:
+        if key in spec.value_keys:
             refresh_value(state, key, available=available)

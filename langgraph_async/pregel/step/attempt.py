@@ -47,11 +47,31 @@ async def run_attempt(scope: TaskScope) -> list[Write]:
             else:
                 output = await _call(action, task.input, scope)
         except ParentCommand as signal:
+            if action.literal:
+                raise
             output = _taken_over(signal, scope)
-        if type(output) is not dict:
+        if type(output) is not dict and not action.literal:
             output = await _resolved(output, scope)
         writes = output.writes if isinstance(output, _Written) else list(node.write(output))
+    return await _routed(scope, writes)
+
+
+async def run_writers(scope: TaskScope, output: Any) -> list[Write]:
+    """Return what the scope's node would write if its action returned `output`; the action does not run.
+
+    Raises:
+        ParentCommand: The output is a command for an enclosing graph.
+        BaseException: What the node's writer or a router raised.
+    """
+    node = scope.task.node
+    # A node without an action hands its input on as its output; with nothing to hand on, it writes nothing.
+    writes = [] if output is None and node.action is None else list(node.write(output))
+    return await _routed(scope, writes)
+
+
+async def _routed(scope: TaskScope, writes: list[Write]) -> list[Write]:
     scope.body = writes
+    node = scope.task.node
     if not node.edges and not node.routers:
         return writes
     routed = [*writes, *node.edges]
@@ -70,6 +90,7 @@ class _Written:
 
 
 async def _route(router: Router, scope: TaskScope, writes: Sequence[Write]) -> Sequence[Write]:
+    view: Any
     try:
         view = fresh_view(scope.run.spec, scope.state, router.channels, writes)
     except EmptyChannelError:
@@ -103,7 +124,8 @@ async def _call(action: Action, value: Any, scope: TaskScope) -> Any:
     if kind == "inline":
         result = action.func(value, **given)
     else:
-        result = await run_in_thread(functools.partial(action.func, value, **given))
+        work = functools.partial(action.func, value, **given)
+        result = await run_in_thread(work, depth=scope.depth, on_cancel=scope.refuse_calls)
     if inspect.isawaitable(result):
         result = await result
     return result

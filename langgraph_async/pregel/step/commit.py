@@ -10,6 +10,7 @@ from langgraph_async.checkpoint.base import TaskWrites
 from langgraph_async.constants import CONTROL_WRITES, ERROR, INTERRUPT, NO_WRITES, PLACEHOLDER_ID
 from langgraph_async.errors import GraphInterrupt
 from langgraph_async.ids import interrupt_id
+from langgraph_async.pregel.answer import same_value
 from langgraph_async.pregel.node import Write
 from langgraph_async.pregel.scope import TaskScope
 from langgraph_async.pregel.storable import storable
@@ -17,17 +18,29 @@ from langgraph_async.pregel.view import detached
 from langgraph_async.types import Interrupt
 
 
-def success(scope: TaskScope, writes: list[Write]) -> TaskWrites:
-    """Record that a task has finished, and return what to store of it."""
+def success(scope: TaskScope, writes: list[Write], *, store: bool) -> TaskWrites | None:
+    """Record that a task has finished, and return what to store of it (None unless `store`)."""
     task = scope.task
     # A node may keep what it returned, and change it later.
-    writes = [(key, detached(value)) for key, value in writes] if writes else [(NO_WRITES, None)]
+    writes = [(key, detached(value)) for key, value in writes]
     task.writes = writes
     task.finished = True
-    replaced = task.error is not None or task.routing_only
-    task.error = None
-    rows = scope.rows if scope.used else []
-    return TaskWrites(task.id, task.path_text, storable(scope.run.spec.untracked, [*rows, *writes]), replace=replaced)
+    error, task.error = task.error, None
+    if not store:
+        return None
+    replaced = error is not None or task.routing_only
+    rows = [*scope.rows, *writes] if scope.used and replaced else writes
+    if not writes:
+        rows = [*rows, (NO_WRITES, None)]
+    return TaskWrites(task.id, task.path_text, storable(scope.run.spec.untracked, rows), replace=replaced)
+
+
+def answered(scope: TaskScope) -> TaskWrites | None:
+    """Return the answers that a finished task has used, to be stored before its writes; None without any.
+
+    By themselves they take the place of those that are stored; among other writes they would not.
+    """
+    return TaskWrites(scope.task.id, scope.task.path_text, scope.rows) if scope.used else None
 
 
 def paused(scope: TaskScope, raised: BaseException | None) -> tuple[tuple[Interrupt, ...], TaskWrites | None]:
@@ -36,7 +49,7 @@ def paused(scope: TaskScope, raised: BaseException | None) -> tuple[tuple[Interr
     questions = tuple(scope.pauses)
     if not questions and isinstance(raised, GraphInterrupt):
         questions = tuple(_with_id(scope, q) for q in raised.interrupts)
-    changed = task.asked != questions or bool(scope.run.answers.taken) or task.error is not None
+    changed = not _same(task.asked, questions) or bool(scope.run.answers.taken) or task.error is not None
     task.asked = questions
     rows: list[Write] = [(INTERRUPT, list(questions)), *(scope.rows if scope.used else [])]
     if task.error is not None:
@@ -53,18 +66,28 @@ def failure(scope: TaskScope, error: BaseException) -> TaskWrites:
     """
     task = scope.task
     task.error = error
+    scope.reopen_invalid()
     rows: list[Write] = [(ERROR, error)]
     if scope.used and task.answers:
         rows.extend(scope.rows)
     left = tuple(q for q in task.asked if q.id not in scope.run.answers.taken)
-    if scope.invalid is not None:
-        left = (*(q for q in left if q.id != scope.invalid.id), scope.invalid, *scope.pauses)
-    if left != task.asked:
+    if scope.invalid:
+        again = (*scope.invalid.values(), *scope.pauses)
+        left = (*(q for q in left if all(q.id != other.id for other in again)), *again)
+    if not _same(task.asked, left):
         rows.append((INTERRUPT, list(left)))
         task.asked = left
     body = scope.body if not task.routing_only else None
     kept = [write for write in body or () if write[0] not in CONTROL_WRITES]
     return TaskWrites(task.id, task.path_text, storable(scope.run.spec.untracked, [*kept, *rows]), replace=bool(kept))
+
+
+def _same(asked: tuple[Interrupt, ...], questions: tuple[Interrupt, ...]) -> bool:
+    """Tell whether the stored questions say what is asked now."""
+    return len(asked) == len(questions) and all(
+        a.id == b.id and a.response_schema == b.response_schema and same_value(a.value, b.value)
+        for a, b in zip(asked, questions, strict=True)
+    )
 
 
 def _with_id(scope: TaskScope, question: Interrupt) -> Interrupt:

@@ -9,7 +9,7 @@ import logging
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from langgraph_async.constants import MISSING, ROOT, START, TASKS, branch_channel
+from langgraph_async.constants import END, MISSING, ROOT, START, TASKS, branch_channel
 from langgraph_async.errors import EmptyInputError, InvalidUpdateError, ResumeError, UnknownInterruptError
 from langgraph_async.hints import fields_of_instance
 from langgraph_async.ids import is_interrupt_id
@@ -89,14 +89,25 @@ def command_writes(spec: GraphSpec, command: Command[Any]) -> list[Write]:
     if spec.schemas is not None and spec.schemas.command is not None:
         writes = spec.schemas.command(Command(update=command.update, goto=command.goto))
         return [(key, START if key.startswith("branch:to:") else value) for key, value in writes]
-    return [*_update_by_channel(spec, command.update), *(_goto(spec, target) for target in goto)]
+    return [*_update_by_channel(spec, command.update), *(_goto(spec, target) for target in goto if target != END)]
+
+
+def is_empty(command: Command[Any]) -> bool:
+    """Tell whether a command that is the input of a run asks for nothing."""
+    return not (command.update or command.goto or has_answer(command))
 
 
 def _update_by_channel(spec: GraphSpec, update: Any) -> list[Write]:
-    if update is None:
+    if not update:
         return []
-    pairs: Iterable[Any] = update.items() if isinstance(update, Mapping) else update
-    writes = [(key, value) for key, value in pairs]
+    writes: list[Write]
+    if isinstance(update, Mapping):
+        writes = list(update.items())
+    elif isinstance(update, (list, tuple)) and all(isinstance(pair, tuple) and len(pair) == 2 for pair in update):
+        writes = list(update)
+    else:
+        fields = fields_of_instance(update)
+        writes = fields if fields is not None else [(ROOT, update)]
     for key, _ in writes:
         if key not in spec.channels:
             raise InvalidUpdateError(f"Graph {spec.name!r} has no channel {key!r}.{did_you_mean(key, spec.channels)}")

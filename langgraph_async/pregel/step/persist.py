@@ -20,6 +20,7 @@ from typing import Any
 import anyio
 
 from langgraph_async.aio.driving import finish_now
+from langgraph_async.aio.spawn import spawn
 from langgraph_async.aio.threads import wait_settled
 from langgraph_async.checkpoint.base import (
     BaseCheckpointSaver,
@@ -85,6 +86,7 @@ class Persister:
         self._last: _Save | None = None
         self._failure: BaseException | None = None
         self._writing = False
+        self._started = False
         self._waiters: list[Future[None]] = []
         self._takes_path = self._grouped or _takes_path(saver)
 
@@ -136,6 +138,10 @@ class Persister:
         self._held.new_versions = new_versions
         self._release()
 
+    def forget_last(self) -> None:
+        """With durability "exit": do not store where the run ended."""
+        self._last = self._held = None
+
     def _release(self) -> None:
         for save in (self._last, self._held):
             if save is None:
@@ -185,7 +191,10 @@ class Persister:
 
     async def _wait(self, limit: int) -> None:
         interrupted = None
-        while len(self._queue) > limit or (limit == 0 and self._writing):
+        if self._queue and not self._started:
+            # The writer may have been cancelled before it began: a task of our own does its work.
+            interrupted = await wait_settled(spawn(self._write(), name="saving"))
+        while len(self._queue) > limit or (limit == 0 and self._started):
             waiter: Future[None] = get_running_loop().create_future()
             self._waiters.append(waiter)
             interrupted = await wait_settled(waiter) or interrupted
@@ -202,6 +211,9 @@ class Persister:
     # -- the writer -------------------------------------------------------------------------------------------
 
     async def _write(self) -> None:
+        if self._started:
+            return
+        self._started = True
         try:
             with anyio.CancelScope(shield=True):
                 while self._queue:
@@ -212,7 +224,7 @@ class Persister:
             self._failure = exc
             self._queue.clear()
         finally:
-            self._writing = False
+            self._writing = self._started = False
             self._wake()
 
     def _wake(self) -> None:

@@ -21,13 +21,14 @@ from langgraph_async.types import Send
 logger = logging.getLogger("langgraph_async")
 
 
-def plan(spec: GraphSpec, state: StepState, ns: str) -> list[Task]:
+def plan(spec: GraphSpec, state: StepState, ns: str, *, to_run: bool = True) -> list[Task]:
     """Return the tasks that the last superstep's changes triggered.
 
     Args:
         spec: The graph.
         state: Where it stands.
         ns: Namespace of the graph, which task ids depend on.
+        to_run: Prepare their inputs; without, no user code is called and the tasks are only good to look at.
     """
     key = (state.checkpoint_id, ns, state.step, state.version_format)
     tasks = _sends(spec, state, key)
@@ -36,7 +37,7 @@ def plan(spec: GraphSpec, state: StepState, ns: str) -> list[Task]:
         if not is_triggered(state, name, node):
             continue
         try:
-            value = node_input(spec, state, name, node)
+            value = node_input(spec, state, name, node) if to_run or isinstance(node.channels, str) else None
         except EmptyChannelError:
             continue
         except Exception as exc:
@@ -87,8 +88,8 @@ def _candidates(spec: GraphSpec, state: StepState) -> Iterable[str]:
         names = spec.triggers.get(next(iter(state.updated)), ())
         return names if len(names) < 2 else sorted(names)
     found: set[str] = set()
-    for channel in state.updated:
-        found.update(spec.triggers.get(channel, ()))
+    for channel in state.updated & spec.triggers.keys():
+        found.update(spec.triggers[channel])
     return sorted(found)
 
 

@@ -9,14 +9,13 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any
 
-from langgraph_async.checkpoint.base import Checkpoint, CheckpointMetadata, CheckpointTuple
+from langgraph_async.checkpoint.base import ChannelVersions, Checkpoint, CheckpointMetadata, CheckpointTuple
 from langgraph_async.constants import BRANCH_PREFIX, MISSING, TASKS
 from langgraph_async.errors import MissingNodeError
 from langgraph_async.ids import checkpoint_id
 from langgraph_async.pregel.model import GraphSpec, LiveChannels, StepState
 from langgraph_async.pregel.step_values import refresh_value
 from langgraph_async.pregel.storable import without_untracked
-from langgraph_async.pregel.view import detached
 from langgraph_async.types import Send
 
 FORMAT_VERSION = 4
@@ -52,10 +51,14 @@ def restore(spec: GraphSpec, loaded: CheckpointTuple) -> StepState:
     checkpoint = loaded.checkpoint
     state = empty_state(spec)
     values, versions, seen = _renamed(spec, checkpoint, state.old_names)
+    # What waits in a node that is no more was refused by `check_nodes_exist`, or is given up.
+    versions = {k: v for k, v in versions.items() if not k.startswith(BRANCH_PREFIX) or k in spec.channels}
     state.step = loaded.metadata.get("step", _NOTHING_LOADED) + 1
     state.checkpoint_id = checkpoint["id"]
     state.version_format = checkpoint["v"]
     state.versions = versions
+    # Under a new name a value is stored nowhere yet.
+    state.dirty.update(versions.keys() - checkpoint["channel_versions"].keys())
     state.newest = max(versions.values()) if versions else None
     state.seen = seen
     state.updated = set(checkpoint.get("updated_channels") or ()) or None
@@ -72,6 +75,7 @@ def restore(spec: GraphSpec, loaded: CheckpointTuple) -> StepState:
         channel = declared.from_checkpoint(value)
         channel.key = key
         state.channels[key] = channel
+        state.stored_values[key] = value
         available = channel.is_available()
         if available and key in spec.reactive:
             state.holding.add(key)
@@ -143,14 +147,14 @@ def check_nodes_exist(spec: GraphSpec, loaded: CheckpointTuple, thread_id: str |
             )
 
 
-def make_checkpoint(
-    state: StepState, stored_values: dict[str, Any], *, step: int, updated: set[str] | None
-) -> Checkpoint:
+def make_checkpoint(state: StepState, *, step: int, updated: set[str] | None) -> Checkpoint:
     """Return the state as a new checkpoint.
 
+    It shares no dict with the state: a saver may store it later. Values are shared, since channels replace them
+    and never change them in place.
+
     Args:
-        state: The state after a superstep.
-        stored_values: What each channel stores; a channel without a value is absent.
+        state: The state after a superstep; `take_changes` has brought its stored values up to date.
         step: Number of the superstep that led to it.
         updated: Channels that it changed, or None when unknown.
     """
@@ -158,26 +162,27 @@ def make_checkpoint(
         v=FORMAT_VERSION,
         ts=datetime.now(UTC).isoformat(),
         id=checkpoint_id(step),
-        channel_values=stored_values,
+        channel_values=state.stored_values.copy(),
         channel_versions=state.versions.copy(),
-        versions_seen={node: mark.copy() for node, mark in state.seen.items()},
+        versions_seen=state.seen.copy(),
         updated_channels=sorted(updated) if updated is not None else None,
     )
 
 
-def stored_values(state: StepState, spec: GraphSpec) -> dict[str, Any]:
-    """Return what the channels store now, for those that were ever written."""
-    found: dict[str, Any] = {}
-    for key, channel in state.channels.items():
-        if key not in state.versions:
-            continue
-        value = channel.checkpoint()
+def take_changes(state: StepState, spec: GraphSpec) -> ChannelVersions:
+    """Bring `StepState.stored_values` into line with the channels that changed, and return their versions."""
+    stored, channels = state.stored_values, state.channels
+    for key in state.dirty:
+        value = channels[key].checkpoint()
         if value is MISSING:
-            continue
-        if key == TASKS and spec.untracked:
-            value = [without_untracked(send, spec.untracked) for send in value]
-        found[key] = detached(value)
-    return found
+            stored.pop(key, None)
+        elif key == TASKS and spec.untracked:
+            stored[key] = [without_untracked(send, spec.untracked) for send in value]
+        else:
+            stored[key] = value
+    versions = {key: state.versions[key] for key in state.dirty}
+    state.dirty.clear()
+    return versions
 
 
 def metadata_of(source: str, step: int, parents: dict[str, str]) -> CheckpointMetadata:

@@ -1,0 +1,97 @@
+"""The blocking view: scripts without an event loop, sync nodes, and misuse."""
+
+import operator
+from typing import Annotated
+
+import pytest
+from typing_extensions import TypedDict
+
+from langgraph_async import START, Command, StateGraph, interrupt
+from langgraph_async.checkpoint.memory import InMemorySaver
+
+
+class State(TypedDict):
+    log: Annotated[list[str], operator.add]
+
+
+def counting_graph(**options):
+    async def first(state):
+        return {"log": ["first"]}
+
+    def second(state):
+        return {"log": [f"second after {state['log'][-1]}"]}
+
+    builder = StateGraph(State).add_sequence([first, second]).add_edge(START, "first")
+    return builder.compile(**options)
+
+
+def test_invoke_runs_the_graph_without_an_event_loop():
+    assert counting_graph().invoke({"log": []}) == {"log": ["first", "second after first"]}
+
+
+def test_stream_yields_what_astream_yields():
+    items = list(counting_graph().stream({"log": []}))
+
+    assert items == [{"first": {"log": ["first"]}}, {"second": {"log": ["second after first"]}}]
+
+
+def test_leaving_a_stream_early_ends_the_run():
+    saver = InMemorySaver()
+    graph = counting_graph(checkpointer=saver)
+    thread = {"configurable": {"thread_id": "1"}}
+    for _ in graph.stream({"log": []}, thread):
+        break
+
+    assert graph.invoke(None, thread) == {"log": ["first", "second after first"]}
+
+
+def test_a_pause_is_answered_from_a_script():
+    def ask(state):
+        return {"log": [interrupt("name?")]}
+
+    graph = StateGraph(State).add_node(ask).add_edge(START, "ask").compile(checkpointer=InMemorySaver())
+    thread = {"configurable": {"thread_id": "1"}}
+    paused = graph.invoke({"log": []}, thread)
+    done = graph.invoke(Command(resume="Ada"), thread)
+
+    assert [q.value for q in paused["__interrupt__"]] == ["name?"]
+    assert done == {"log": ["Ada"]}
+
+
+def test_a_batch_keeps_the_order_of_its_inputs():
+    results = counting_graph().batch([{"log": [str(n)]} for n in range(5)])
+
+    assert [r["log"][0] for r in results] == ["0", "1", "2", "3", "4"]
+
+
+async def test_on_a_running_event_loop_the_async_method_is_named():
+    with pytest.raises(RuntimeError, match=r"await graph\.ainvoke"):
+        counting_graph().invoke({"log": []})
+    with pytest.raises(RuntimeError, match=r"running event loop"):
+        next(iter(counting_graph().stream({"log": []})))
+
+
+async def test_a_sync_node_may_invoke_another_graph_which_is_then_nested():
+    inner = counting_graph()
+
+    def outer_node(state):
+        return {"log": inner.invoke({"log": ["in"]})["log"]}
+
+    outer = StateGraph(State).add_node("outer", outer_node).add_edge(START, "outer").compile()
+    namespaces = [ns async for ns, _ in outer.astream({"log": []}, subgraphs=True)]
+
+    assert len(namespaces) == 3
+    assert [ns[0].split(":")[0] if ns else "" for ns in namespaces] == ["outer", "outer", ""]
+
+
+def test_an_error_of_a_node_reaches_the_script_unchanged():
+    error = ValueError("broken")
+
+    async def broken(state):
+        raise error
+
+    graph = StateGraph(State).add_node(broken).add_edge(START, "broken").compile()
+
+    with pytest.raises(ValueError, match="broken") as caught:
+        graph.invoke({"log": []})
+    assert caught.value is error
