@@ -69,6 +69,10 @@ def merge_configs(*configs: Mapping[str, Any] | None) -> RunnableConfig:
     return merged  # type: ignore[return-value]
 
 
+def _is_empty(value: Any) -> bool:
+    return value is None or (isinstance(value, (list, tuple, dict)) and not value)
+
+
 def _check_shape(config: Any) -> None:
     if not isinstance(config, Mapping):
         raise ConfigError(
@@ -82,10 +86,6 @@ def _check_shape(config: Any) -> None:
     tags = config.get("tags")
     if tags is not None and (isinstance(tags, str) or not isinstance(tags, Iterable)):
         raise ConfigError(f"config['tags'] must be a list of texts, got {type(tags).__name__}: {tags!r}.")
-
-
-def _is_empty(value: Any) -> bool:
-    return value is None or (isinstance(value, (list, tuple, dict)) and not value)
 
 
 def _merge_into(merged: dict[str, Any], config: Mapping[str, Any]) -> None:

@@ -14,6 +14,7 @@ from langgraph_async.config import RunnableConfig
 from langgraph_async.constants import CHECKPOINT_ID, CHECKPOINT_NS, CONF, THREAD_ID
 from langgraph_async.errors import InvalidUpdateError
 from langgraph_async.pregel.address import Address, locate, subgraph_of
+from langgraph_async.pregel.entry import completed
 from langgraph_async.pregel.model import StepState
 from langgraph_async.pregel.step.apply import apply_tasks
 from langgraph_async.pregel.step.plan import plan
@@ -84,6 +85,7 @@ async def _read(at: Address, config: RunnableConfig, *, subgraphs: bool) -> Stat
 
 async def _shown(at: Address, found: CheckpointTuple, *, latest: bool, subgraphs: bool) -> StateSnapshot:
     spec = at.graph.spec
+    found = await completed(spec, at.saver, found)
     state = _restored(at, found)
     tasks = plan(spec, state, at.ns, to_run=False)
     restore_tasks(tasks, state.pending, source=found.metadata.get("source"))

@@ -29,8 +29,10 @@ from langgraph_async.errors import (
     create_error_message,
 )
 from langgraph_async.pregel.carry import as_pending, carried_writes
+from langgraph_async.pregel.deltas import DeltaLedger
 from langgraph_async.pregel.entry import Loaded, load, place
 from langgraph_async.pregel.known_ids import asked_ever
+from langgraph_async.pregel.message_ids import identified
 from langgraph_async.pregel.model import RunScope, StepState
 from langgraph_async.pregel.node import Write
 from langgraph_async.pregel.runner import PregelRunner
@@ -51,7 +53,7 @@ from langgraph_async.pregel.step.ingest import (
     is_empty,
     looks_like_map,
     no_saver_to_resume,
-    shared_input,
+    warn_of_unknown_keys,
 )
 from langgraph_async.pregel.step.pause import mark_passed, stops_at
 from langgraph_async.pregel.step.persist import Persister
@@ -62,6 +64,7 @@ from langgraph_async.pregel.step.snapshot import (
     make_checkpoint,
     metadata_of,
     restore,
+    stub_of,
     take_changes,
 )
 from langgraph_async.pregel.stored import loose_writes, reopened, restore_tasks
@@ -115,6 +118,7 @@ class PregelLoop:
         self._taken = 0
         self._slice_end = time.monotonic() + _SLICE_S
         self._persister: Persister | None = None
+        self._deltas: DeltaLedger | None = None
         if run.saver is not None:
             above = run.parent.run.saving if run.parent is not None else None
             self._persister = Persister(run.saver, run.durability, place(run, run.ns), self._group.spawn, above)
@@ -195,6 +199,8 @@ class PregelLoop:
         if loaded.checkpoint is not None:
             self.state = restore(run.spec, loaded.checkpoint)
             self._recall_previous()
+        if run.spec.deltas and self._persister is not None:
+            self._deltas = self._open_ledger(self._persister, loaded)
         if self._goes_on(value, loaded):
             assert loaded.checkpoint is not None
             check_nodes_exist(run.spec, loaded.checkpoint, run.config.thread_id)
@@ -223,6 +229,20 @@ class PregelLoop:
         run_id = (run.config.given.get("metadata") or {}).get("run_id")
         return run_id is not None and loaded.checkpoint.metadata.get("run_id") == run_id
 
+    def _open_ledger(self, persister: Persister, loaded: Loaded) -> DeltaLedger:
+        run, state = self._run, self.state
+        ledger = DeltaLedger(
+            run.spec,
+            at_end=run.durability == "exit",
+            replaces=persister.replaces,
+            ordered=persister.ordered,
+            next_version=run.next_version,
+        )
+        ledger.begin(loaded.checkpoint, shared=loaded.shared)
+        if loaded.checkpoint is None:
+            persister.stub = stub_of(state)
+        return ledger
+
     def _begin(self, value: Any) -> None:
         spec, state = self._run.spec, self.state
         loose: list[Write] = []
@@ -230,14 +250,17 @@ class PregelLoop:
             if is_empty(value):
                 raise EmptyInputError("Received empty Command input: it has neither update, goto nor resume.")
             loose = command_writes(spec, Command(graph=value.graph, goto=value.goto))
+            command_writes(spec, Command(update=value.update))  # only checked: START writes it
             value = value.update if value.update is not None else {}
-        if self._run.parent is not None:
-            value = shared_input(spec, value, self._run.parent.run.spec)
+        warn_of_unknown_keys(spec, value, self._run.parent.run.spec if self._run.parent is not None else None)
         writes = input_writes(spec, value)
         if not writes:
             raise empty_input(spec)
+        writes = identified(spec, [*loose, *writes])
         unfinished = plan(spec, state, self._run.ns)
-        updated = apply_tasks(spec, state, unfinished, self._run.next_version, loose=[*loose, *writes])
+        updated = apply_tasks(spec, state, unfinished, self._run.next_version, loose=writes)
+        if self._deltas is not None and (rows := self._deltas.input_rows(state, writes)) is not None:
+            self._store(rows, True)
         state.seen.setdefault(INPUT, {})
         state.pending = []
         self._checkpoint("input", updated)
@@ -247,7 +270,7 @@ class PregelLoop:
         answering = has_answer(value)
         writes: list[Write] = []
         if run.is_root and isinstance(value, Command):
-            writes = command_writes(run.spec, value)
+            writes = identified(run.spec, command_writes(run.spec, value))
             if is_empty(value):
                 raise EmptyInputError("Received empty Command input: it has neither update, goto nor resume.")
             if answering:
@@ -258,13 +281,16 @@ class PregelLoop:
                     run.replay.before = None  # going on, not back: graphs inside go on, too
         travels = loaded.addressed and not answering
         if (travels and (loaded.superseded or loaded.foreign or not self._is_edit())) or loaded.superseded:
-            self._fork(carry=answering, foreign=loaded.foreign)
+            self._fork(carry=answering, foreign=loaded.foreign, anyway=bool(writes))
         elif travels:
             state.pending = [row for row in state.pending if row[1] == "__interrupt__"]
         stored = [] if travels else loose_writes(state.pending)
         if writes and self._persister is not None:
-            self._persister.put_writes(state.checkpoint_id, TaskWrites(NULL_TASK_ID, "", writes), hold=False)
+            # What is stored already keeps its positions, so the new writes have to come after it.
+            self._store(TaskWrites(NULL_TASK_ID, "", [*stored, *writes]), False)
         if stored or writes:
+            if self._deltas is not None:
+                self._deltas.applied(NULL_TASK_ID, [*stored, *writes])
             before = state.updated
             changed = apply_tasks(run.spec, state, [], run.next_version, loose=[*stored, *writes])
             state.updated = before | changed if before is not None else None
@@ -290,11 +316,12 @@ class PregelLoop:
         restore_tasks(tasks, self.state.pending, source=self.state.metadata.get("source"))
         return tasks
 
-    def _fork(self, *, carry: bool, foreign: bool) -> None:
+    def _fork(self, *, carry: bool, foreign: bool, anyway: bool) -> None:
+        """Make a new checkpoint to go on from; without tasks only if `anyway`, since then nothing would follow."""
         state = self.state
         before = self._stored_tasks()
         state.pending = []
-        if not before:
+        if not before and not anyway:
             return
         mark_passed(state)
         if foreign:
@@ -367,6 +394,8 @@ class PregelLoop:
 
     def _store(self, rows: TaskWrites, last: bool) -> None:
         assert self._persister is not None
+        if self._deltas is not None:
+            self._deltas.stored(rows)
         self._persister.put_writes(self.state.checkpoint_id, rows, hold=last)
 
     async def _close_step(self, tasks: list[Task]) -> None:
@@ -384,7 +413,7 @@ class PregelLoop:
         if self._persister is None:
             state.step += 1
         else:
-            self._checkpoint("loop", updated)
+            self._checkpoint("loop", updated, tasks)
             await self._persister.boundary()
         if run.interrupt_after and stops_at(state, run.interrupt_after, tasks):
             if run.sinks.checkpoints and run.saver is not None:
@@ -405,7 +434,7 @@ class PregelLoop:
             if not exc.key or any(key == exc.key for key, _ in task.writes):
                 self._store(TaskWrites(task.id, task.path_text, [(ERROR, error)]), False)
 
-    def _checkpoint(self, source: str, updated: set[str] | None) -> None:
+    def _checkpoint(self, source: str, updated: set[str] | None, tasks: Sequence[Task] = ()) -> None:
         """Make the state a checkpoint, and count the superstep."""
         state, run = self.state, self._run
         step = state.step
@@ -413,10 +442,11 @@ class PregelLoop:
         if self._persister is None:
             return
         versions = take_changes(state, run.spec)
-        checkpoint = make_checkpoint(state, step=step, updated=updated)
         metadata = metadata_of(source, step, run.checkpoint_map)
+        anchored = self._deltas.close(state, tasks, versions, metadata) if self._deltas is not None else None
+        checkpoint = make_checkpoint(state, step=step, updated=updated)
         parent = state.checkpoint_id if state.stored else None
-        self._persister.put_checkpoint(parent, checkpoint, metadata, versions)
+        self._persister.put_checkpoint(parent, checkpoint, metadata, versions, anchored)
         state.parent_id, state.checkpoint_id = parent, checkpoint["id"]
         state.version_format = checkpoint["v"]
         state.metadata = metadata

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from langgraph_async.channels.base import BaseChannel
+from langgraph_async.channels.delta import DeltaChannel
 from langgraph_async.channels.last_value import LastValue
 from langgraph_async.channels.managed import ManagedValue
 from langgraph_async.channels.untracked import UntrackedValue
@@ -49,6 +50,7 @@ class GraphSpec:
         untracked: Channels that are never stored.
         validated: Channels whose reduced value the schema checks.
         plain: Channels of `value_keys` that keep the last value and do nothing else.
+        deltas: Channels that are stored as their writes.
     """
 
     name: str
@@ -68,6 +70,7 @@ class GraphSpec:
     untracked: frozenset[str]
     validated: frozenset[str]
     plain: frozenset[str]
+    deltas: tuple[str, ...]
     joins: tuple[Join, ...]
     renamed: Mapping[str, str]
     schemas: Schemas | None
@@ -132,6 +135,7 @@ def make_spec(
         ),
         untracked=frozenset(key for key, channel in channels.items() if isinstance(channel, UntrackedValue)),
         plain=frozenset(key for key in value_keys if type(channels[key]) is LastValue),
+        deltas=tuple(key for key, channel in channels.items() if isinstance(channel, DeltaChannel)),
         validated=frozenset(schemas.result_validators) if schemas is not None else frozenset(),
         joins=joins,
         renamed=renamed,

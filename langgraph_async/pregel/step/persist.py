@@ -63,6 +63,7 @@ class Persister:
 
     Attributes:
         head: Checkpoint id that must be the newest of the namespace when something is stored.
+        stub: Stored first when, with durability "exit", the first run of a thread has writes to anchor.
     """
 
     def __init__(
@@ -74,6 +75,8 @@ class Persister:
         above: Persister | None = None,
     ) -> None:
         self.head: str | None | Missing = MISSING
+        self.stub: tuple[Checkpoint, CheckpointMetadata] | None = None
+        self._anchored: Callable[[], list[TaskWrites]] | None = None
         self._saver = saver
         self._durability = durability
         self._config = config
@@ -94,6 +97,16 @@ class Persister:
     def needs_tasks(self) -> bool:
         """Whether saving happens beside the run, in a task of the run's group."""
         return not self._immediate
+
+    @property
+    def replaces(self) -> bool:
+        """Whether the saver can forget what it stored for a task."""
+        return self._grouped
+
+    @property
+    def ordered(self) -> bool:
+        """Whether the saver gives writes back in the order of the tasks' paths."""
+        return self._takes_path
 
     # -- taking things in: never waits ------------------------------------------------------------------------
 
@@ -120,10 +133,20 @@ class Persister:
         checkpoint: Checkpoint,
         metadata: CheckpointMetadata,
         new_versions: ChannelVersions,
+        anchored: Callable[[], list[TaskWrites]] | None = None,
     ) -> None:
-        """Store a checkpoint, together with the writes that were held for it."""
+        """Store a checkpoint, together with the writes that were held for it.
+
+        Args:
+            parent: Checkpoint that it follows, or None.
+            checkpoint: The checkpoint.
+            metadata: Belongs to it.
+            new_versions: Channels that changed since `parent`.
+            anchored: With durability "exit": gives the writes that it needs on the checkpoint before the run.
+        """
         self._raise_failure()
         if self._durability == "exit":
+            self._anchored = anchored
             first = self._last
             self._last = _Save(first.parent if first is not None else parent)
             self._last.new_versions = {**first.new_versions, **new_versions} if first is not None else new_versions
@@ -138,12 +161,25 @@ class Persister:
         self._held.new_versions = new_versions
         self._release()
 
+    def _anchor(self) -> _Save | None:
+        """Give the last checkpoint the writes it needs on its parent; return a stub to store when it has none."""
+        last = self._last
+        if last is None or self._anchored is None:
+            return None
+        last.writes = self._anchored()
+        if not last.writes or last.parent is not None or self.stub is None:
+            return None
+        made = _Save(None)
+        made.checkpoint, made.metadata = self.stub
+        last.parent = made.checkpoint["id"]
+        return made
+
     def forget_last(self) -> None:
         """With durability "exit": do not store where the run ended."""
         self._last = self._held = None
 
     def _release(self) -> None:
-        for save in (self._last, self._held):
+        for save in (self._anchor(), self._last, self._held):
             if save is None:
                 continue
             if self._immediate:

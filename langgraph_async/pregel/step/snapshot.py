@@ -169,6 +169,20 @@ def make_checkpoint(state: StepState, *, step: int, updated: set[str] | None) ->
     )
 
 
+def stub_of(state: StepState) -> tuple[Checkpoint, CheckpointMetadata]:
+    """Return an empty state as a checkpoint that only carries writes."""
+    checkpoint = Checkpoint(
+        v=FORMAT_VERSION,
+        ts=datetime.now(UTC).isoformat(),
+        id=state.checkpoint_id,
+        channel_values={},
+        channel_versions={},
+        versions_seen={},
+        updated_channels=None,
+    )
+    return checkpoint, {"step": _NOTHING_LOADED}
+
+
 def take_changes(state: StepState, spec: GraphSpec) -> ChannelVersions:
     """Bring `StepState.stored_values` into line with the channels that changed, and return their versions."""
     stored, channels = state.stored_values, state.channels
