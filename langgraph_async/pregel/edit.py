@@ -29,6 +29,7 @@ from langgraph_async.pregel.message_ids import identified
 from langgraph_async.pregel.model import GraphSpec, RunScope, StepState
 from langgraph_async.pregel.namespace import levels
 from langgraph_async.pregel.node import PregelNode, Write, no_writes
+from langgraph_async.pregel.renames import check_nodes_exist
 from langgraph_async.pregel.scope import TaskScope
 from langgraph_async.pregel.step.apply import apply_tasks
 from langgraph_async.pregel.step.attempt import run_writers
@@ -36,7 +37,6 @@ from langgraph_async.pregel.step.ingest import input_writes, unknown_keys
 from langgraph_async.pregel.step.persist import Persister
 from langgraph_async.pregel.step.plan import plan
 from langgraph_async.pregel.step.snapshot import (
-    check_nodes_exist,
     empty_state,
     make_checkpoint,
     metadata_of,
@@ -400,7 +400,8 @@ async def _store(
         ledger.close(state, [*edits, *applied], versions, metadata)
     checkpoint = make_checkpoint(state, step=step, updated=None)
     state.checkpoint_id, state.version_format = checkpoint["id"], checkpoint["v"]
-    state.step, state.updated, state.old_names = step + 1, None, {}
+    state.step, state.updated = step + 1, None
+    state.old_names = state.old_channels = {}
     carried = _carried(base, {edit.name for edit in edits})
     if persister.needs_tasks:
         await group.open()

@@ -35,6 +35,7 @@ from langgraph_async.pregel.known_ids import asked_ever
 from langgraph_async.pregel.message_ids import identified
 from langgraph_async.pregel.model import RunScope, StepState
 from langgraph_async.pregel.node import Write
+from langgraph_async.pregel.renames import check_nodes_exist
 from langgraph_async.pregel.runner import PregelRunner
 from langgraph_async.pregel.step.apply import apply_tasks
 from langgraph_async.pregel.step.emit import (
@@ -59,7 +60,6 @@ from langgraph_async.pregel.step.pause import mark_passed, stops_at
 from langgraph_async.pregel.step.persist import Persister
 from langgraph_async.pregel.step.plan import plan
 from langgraph_async.pregel.step.snapshot import (
-    check_nodes_exist,
     empty_state,
     make_checkpoint,
     metadata_of,
@@ -268,17 +268,7 @@ class PregelLoop:
     async def _resume(self, value: Any, loaded: Loaded) -> None:
         run, state = self._run, self.state
         answering = has_answer(value)
-        writes: list[Write] = []
-        if run.is_root and isinstance(value, Command):
-            writes = identified(run.spec, command_writes(run.spec, value))
-            if is_empty(value):
-                raise EmptyInputError("Received empty Command input: it has neither update, goto nor resume.")
-            if answering:
-                if loaded.superseded:
-                    state.pending = reopened(plan(run.spec, state, run.ns), state.pending)
-                await self._take_answers(value.resume)
-                if run.replay is not None and not loaded.superseded:
-                    run.replay.before = None  # going on, not back: graphs inside go on, too
+        writes = await self._take_command(value, loaded) if run.is_root and isinstance(value, Command) else []
         travels = loaded.addressed and not answering
         if (travels and (loaded.superseded or loaded.foreign or not self._is_edit())) or loaded.superseded:
             self._fork(carry=answering, foreign=loaded.foreign, anyway=bool(writes))
@@ -296,6 +286,20 @@ class PregelLoop:
             state.updated = before | changed if before is not None else None
         mark_passed(state)
         self._show_values()
+
+    async def _take_command(self, command: Command[Any], loaded: Loaded) -> list[Write]:
+        """Take the answers that a command holds, and return its writes."""
+        run, state = self._run, self.state
+        writes = identified(run.spec, command_writes(run.spec, command))
+        if is_empty(command):
+            raise EmptyInputError("Received empty Command input: it has neither update, goto nor resume.")
+        if has_answer(command):
+            if loaded.superseded:
+                state.pending = reopened(plan(run.spec, state, run.ns), state.pending)
+            await self._take_answers(command.resume)
+            if run.replay is not None and not loaded.superseded:
+                run.replay.before = None  # going on, not back: graphs inside go on, too
+        return writes
 
     def _is_edit(self) -> bool:
         return self.state.metadata.get("source") in ("update", "fork")
@@ -451,7 +455,7 @@ class PregelLoop:
         state.version_format = checkpoint["v"]
         state.metadata = metadata
         state.stored = True
-        state.old_names = {}
+        state.old_names = state.old_channels = {}
 
     def _show_checkpoint(self) -> None:
         run, state = self._run, self.state

@@ -184,6 +184,7 @@ class StepState:
         parent_id: Id of the checkpoint's parent, or None.
         stored: Whether the checkpoint is stored, or will be.
         old_names: Node to the name under which the checkpoint knows it, where it was renamed since.
+        old_channels: The same for channels of edges and joins.
         remaining_steps: Supersteps that this run may still take, the one being planned or run included.
         dirty: Channels that got a new version since the last checkpoint.
         stored_values: What the channels stored in that checkpoint.
@@ -206,6 +207,7 @@ class StepState:
     parent_id: str | None
     stored: bool
     old_names: dict[str, str] = field(default_factory=dict)
+    old_channels: dict[str, str] = field(default_factory=dict)
     remaining_steps: int = 0
     dirty: set[str] = field(default_factory=set)
     stored_values: dict[str, Any] = field(default_factory=dict)

@@ -24,6 +24,7 @@ from langgraph_async.aio.threads import wait_settled
 from langgraph_async.checkpoint.base import TaskWrites
 from langgraph_async.errors import (
     GraphInterrupt,
+    MissingNodeError,
     NodeCancelledError,
     ParentCommand,
     is_invalid_resume,
@@ -297,7 +298,8 @@ class PregelRunner:
             self._save(None)
         else:
             _annotate(exc, f"During task with name '{task.name}' and id '{task.id}'")
-            self._save(commit.failure(scope, exc))
+            # A graph inside that has lost a node changes nothing of the thread.
+            self._save(None if isinstance(exc, MissingNodeError) else commit.failure(scope, exc))
             emit_task_result(self._run, task, error=exc)
         if self.failure is None:
             self.failure = exc

@@ -32,6 +32,7 @@ class Task:
     Attributes:
         name: The node's name.
         known_as: The name that its id is computed from; differs from `name` after a rename.
+        known_triggers: The triggers that its id is computed from, where they differ from the node's.
         node: The node.
         index: Place among the superstep's sends, or -1 for a task that channels triggered.
         send: The packet that made it, or None.
@@ -62,6 +63,7 @@ class Task:
         "input",
         "instance",
         "known_as",
+        "known_triggers",
         "left_alone",
         "name",
         "node",
@@ -84,6 +86,7 @@ class Task:
     ) -> None:
         self.name = name
         self.known_as = known_as or name
+        self.known_triggers: tuple[str, ...] | None = None
         self.node = node
         self.input = input
         self._key = key
@@ -120,10 +123,7 @@ class Task:
     def _id_parts(self) -> tuple[str, ...]:
         if self.index >= 0:
             return (PUSH, str(self.index))
-        parts = (PULL, *sorted(self.triggers))
-        if self.known_as != self.name:
-            parts = tuple(p.replace(f":{self.name}", f":{self.known_as}") for p in parts)
-        return parts
+        return (PULL, *sorted(self.known_triggers or self.triggers))
 
     @property
     def ns(self) -> str:

@@ -160,7 +160,10 @@ async def test_after_a_rename_the_thread_can_be_run_again(shape, saver):
     await changed.ainvoke({"x": 2}, cfg())
     done = await changed.ainvoke(Command(resume="again"), cfg())
 
-    assert [entry for entry in done["log"] if entry != "plain"] == ["yes", "again"]
+    # A graph inside that shares the log is given it, and returns it with what it adds.
+    assert {"yes", "again"} <= set(done["log"])
+    assert done["log"].count("again") == 1
+    assert "__interrupt__" not in done
 
 
 async def test_a_renamed_start_of_a_join_that_has_run_still_counts(saver):
