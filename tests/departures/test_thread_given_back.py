@@ -53,9 +53,7 @@ async def test_a_rollback_that_cannot_delete_gives_the_thread_back(how):
     assert_free(saver)
 
 
-@pytest.mark.parametrize(
-    "bad", [{"x": 1, "nope": 2}, None, 5, Command(goto="nowhere"), Command(), Command(resume={"0" * 32: 1}, goto="no")]
-)
+@pytest.mark.parametrize("bad", [None, 5, Command(goto="nowhere"), Command(), Command(resume={"0" * 32: 1}, goto="no")])
 async def test_an_input_that_is_refused_gives_the_thread_back(saver, bad):
     graph = appending(saver)
 
