@@ -380,6 +380,8 @@ class PregelLoop:
         if todo:
             runner = self._runner()
             await runner.run(todo)
+            if any(lease.evicted_by for lease in run.leases):
+                raise asyncio.CancelledError  # a node may have swallowed it
             paused = paused or runner.paused
         if paused:
             for task in tasks:

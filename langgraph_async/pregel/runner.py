@@ -9,7 +9,6 @@ one fails, those that were not reached yet still run up to their first await, as
 from __future__ import annotations
 
 import asyncio
-import sys
 import threading
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
@@ -43,10 +42,6 @@ Store: TypeAlias = Callable[[TaskWrites, bool], None]
 """Takes a task's writes, and whether it was the last one of its superstep."""
 
 _LOCK = threading.Lock()
-
-_COUNTS_ARE_TRUE = sys.version_info >= (3, 13)
-"""Whether `Task.cancelling` tells that a cancellation was swallowed: before, a failing `asyncio.TaskGroup` inside the
-node left a count behind."""
 
 
 class PregelRunner:
@@ -111,19 +106,10 @@ class PregelRunner:
         limiter = self._run.limiter
         if limiter is not None:
             await limiter.acquire()
-        me = asyncio.current_task()
-        assert me is not None
-        requests = me.cancelling()
         scope = TaskScope(self._run, task, self._state, self)
         cancelled = await self._attempt(scope, None)
         if cancelled is not None:
-            try:
-                raise cancelled
-            finally:
-                cancelled = None  # its traceback holds this frame
-        if _COUNTS_ARE_TRUE and me.cancelling() > requests:
-            # The node swallowed it; the run was cancelled all the same.
-            raise asyncio.CancelledError
+            raise cancelled
 
     async def _run_together(self, tasks: Sequence[Task]) -> None:
         await self._group.open()

@@ -85,10 +85,6 @@ async def _run_leased(
         if start is not None and run.replay is None:
             # The memory of graphs inside goes back, too.
             run.replay = Replay(start, {})
-
-        def taken_or_left() -> bool:
-            return lease.evicted_by is not None or (stopped is not None and stopped())
-
-        loop = PregelLoop(run, boundary, start=start, on_head=lease.note_head, stopped=taken_or_left)
+        loop = PregelLoop(run, boundary, start=start, on_head=lease.note_head, stopped=stopped)
         await loop.execute(value)
     return loop

@@ -104,9 +104,11 @@ def test_a_drawing_that_cannot_run_is_refused(kind):
 
 @pytest.mark.parametrize("reducer", [lambda a: a, lambda a, b, c: a])
 def test_a_reducer_that_does_not_take_two_values_is_refused_by_name(reducer):
-    schema = TypedDict("Schema", {"total": Annotated[int, reducer]})  # noqa: UP013 - the hint is made while running
+    class Schema(TypedDict):
+        total: Annotated[int, reducer]
+
     with pytest.raises(SchemaError) as caught:
-        StateGraph(schema)
+        StateGraph(Schema)
 
     explains(caught.value, "total", "reducer")
 
