@@ -20,7 +20,6 @@ from langgraph_async.graph.blueprint import Blueprint, NodeSpec, schema_key
 from langgraph_async.graph.branch import BranchSpec, resolver
 from langgraph_async.graph.drawing.build import draw
 from langgraph_async.graph.drawing.model import Graph
-from langgraph_async.graph.jsonschema import context_jsonschema, schema_jsonschema
 from langgraph_async.graph.validate import check_drawing, check_interrupts, check_renamed
 from langgraph_async.graph.writes import InputWriter, NodeWriter, Places
 from langgraph_async.hints import mapper, validator
@@ -61,18 +60,6 @@ class CompiledStateGraph(Pregel[StateT, ContextT, InputT, OutputT]):
     async def aget_graph(self, config: Any = None, *, xray: int | bool = False) -> Graph:
         """Return what `get_graph` returns."""
         return self.get_graph(config, xray=xray)
-
-    def get_input_jsonschema(self, config: Any = None) -> dict[str, Any]:  # noqa: ARG002
-        """Return the JSON schema of the input. Needs pydantic."""
-        return schema_jsonschema(self.builder, self.builder.input_schema, f"{self.name}Input")
-
-    def get_output_jsonschema(self, config: Any = None) -> dict[str, Any]:  # noqa: ARG002
-        """Return the JSON schema of the output. Needs pydantic."""
-        return schema_jsonschema(self.builder, self.builder.output_schema, f"{self.name}Output")
-
-    def get_context_jsonschema(self) -> dict[str, Any] | None:
-        """Return the JSON schema of the run's context, or None without one. Needs pydantic."""
-        return context_jsonschema(self.builder.context_schema)
 
 
 def compile_graph(
