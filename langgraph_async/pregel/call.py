@@ -44,6 +44,7 @@ class Action:
         inject: Parameter name to whether it must be available (a missing required one is an error).
         original: What the user handed over.
         steps: For a sequence: the actions, each of which gets what the one before returned.
+        literal: What it returns or raises is passed on as it is: nothing returned is invoked, no command is taken.
     """
 
     name: str
@@ -52,6 +53,7 @@ class Action:
     inject: Mapping[str, bool]
     original: Any
     steps: tuple[Action, ...] = ()
+    literal: bool = False
 
     @property
     def is_async(self) -> bool:

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from langgraph_async.checkpoint.base import BaseCheckpointSaver, CheckpointTuple
 from langgraph_async.config import RunnableConfig
 from langgraph_async.constants import CHECKPOINT_ID, CHECKPOINT_NS, CONF, THREAD_ID
 from langgraph_async.errors import ConfigError
-from langgraph_async.pregel.model import RunScope
+from langgraph_async.pregel.deltas import COUNTERS, with_delta_values
+from langgraph_async.pregel.migrate import migrated
+from langgraph_async.pregel.model import GraphSpec, RunScope
 from langgraph_async.pregel.namespace import without_ids
+from langgraph_async.pregel.step.snapshot import FORMAT_VERSION
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -34,6 +37,11 @@ class Loaded:
     def superseded(self) -> bool:
         """Whether a newer checkpoint than the named one exists."""
         return self.addressed and self.checkpoint is not None and self.checkpoint.checkpoint["id"] != self.head
+
+    @property
+    def shared(self) -> bool:
+        """Whether another run may have gone on from the checkpoint already."""
+        return self.addressed or (self.checkpoint is not None and self.checkpoint.checkpoint["id"] != self.head)
 
 
 def place(run: RunScope, ns: str, checkpoint_id: str | None = None) -> RunnableConfig:
@@ -63,9 +71,23 @@ async def load(run: RunScope, start: str | None = None) -> Loaded:
     saver = run.saver
     if saver is None:
         return Loaded()
-    if run.is_root:
-        return await _load_root(run, saver, start)
-    return await _load_nested(run, saver)
+    loaded = await (_load_root(run, saver, start) if run.is_root else _load_nested(run, saver))
+    if loaded.checkpoint is None:
+        return loaded
+    return replace(loaded, checkpoint=await completed(run.spec, saver, loaded.checkpoint))
+
+
+async def completed(spec: GraphSpec, saver: BaseCheckpointSaver[Any], loaded: CheckpointTuple) -> CheckpointTuple:
+    """Return a checkpoint as the graph of today reads it, with all values.
+
+    Raises:
+        ReducerError: A reducer raised on the stored writes of a delta channel.
+    """
+    if loaded.checkpoint["v"] < FORMAT_VERSION:
+        loaded = await migrated(spec, saver, loaded)
+    if spec.deltas or COUNTERS in loaded.metadata:
+        loaded = await with_delta_values(spec, saver, loaded)
+    return loaded
 
 
 async def _load_root(run: RunScope, saver: BaseCheckpointSaver[Any], start: str | None) -> Loaded:
@@ -74,15 +96,28 @@ async def _load_root(run: RunScope, saver: BaseCheckpointSaver[Any], start: str 
         wanted = run.config.checkpoint_map.get("")
     newest = await saver.aget_tuple(place(run, run.ns))
     head = newest.checkpoint["id"] if newest is not None else None
-    if wanted is None or wanted == head:
-        return Loaded(newest, head, addressed=wanted is not None)
-    found = await saver.aget_tuple(place(run, run.ns, wanted))
+    if wanted is None:
+        return Loaded(newest, head)
+    found = newest if wanted == head else await saver.aget_tuple(place(run, run.ns, wanted))
     if found is None:
         raise ConfigError(
             f"Thread {run.config.thread_id!r} has no checkpoint {wanted!r} in namespace {run.ns!r}. Take the config "
             "of a StateSnapshot from aget_state_history(), or leave checkpoint_id out to go on with the newest."
         )
+    if run.replay is not None:
+        run.replay.before = await _below_edits(run, saver, found)
     return Loaded(found, head, addressed=True)
+
+
+async def _below_edits(run: RunScope, saver: BaseCheckpointSaver[Any], found: CheckpointTuple) -> str:
+    """Return the id of the checkpoint that a run made and that `found` was edited or forked from."""
+    while found.metadata.get("source") in ("update", "fork"):
+        above = ((found.parent_config or {}).get(CONF) or {}).get(CHECKPOINT_ID)
+        parent = await saver.aget_tuple(place(run, run.ns, above)) if above is not None else None
+        if parent is None:
+            break
+        found = parent
+    return found.checkpoint["id"]
 
 
 async def _load_nested(run: RunScope, saver: BaseCheckpointSaver[Any]) -> Loaded:
@@ -91,12 +126,13 @@ async def _load_nested(run: RunScope, saver: BaseCheckpointSaver[Any]) -> Loaded
     replay = run.replay
     if replay is None or not replay.first_visit(run.ns):
         return Loaded(newest, head)
-    addressed = replay.addressed.get(without_ids(run.ns))
-    if addressed is not None:
-        ns, checkpoint_id = addressed
-        found = await saver.aget_tuple(place(run, ns, checkpoint_id))
+    ns, wanted = replay.addressed.get(without_ids(run.ns), (run.ns, None))
+    if wanted is not None and not (replay.before is None and (ns, wanted) == (run.ns, head)):
+        found = await saver.aget_tuple(place(run, ns, wanted))
         if found is not None:
             return Loaded(found, head, addressed=True, foreign=ns != run.ns)
+    if replay.before is None:
+        return Loaded(newest, head)
     older = await _first(saver.alist(place(run, run.ns), before=place(run, run.ns, replay.before), limit=1))
     return Loaded(older, head)
 

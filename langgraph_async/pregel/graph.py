@@ -12,10 +12,10 @@ from langgraph_async.aio.threads import wait_settled
 from langgraph_async.channels import BaseChannel, Topic
 from langgraph_async.channels.managed import ManagedValue, is_managed_value
 from langgraph_async.config import RunnableConfig, merge_configs
-from langgraph_async.constants import INTERRUPT, TASKS
+from langgraph_async.constants import END, INTERRUPT, TASKS
 from langgraph_async.errors import GraphBuildError
 from langgraph_async.pregel.address import subgraphs_of
-from langgraph_async.pregel.begin import RunOptions, calling_task, make_run
+from langgraph_async.pregel.begin import RunOptions, calling_task, make_run, names_task
 from langgraph_async.pregel.blocking import BlockingView
 from langgraph_async.pregel.builder import NodeBuilder
 from langgraph_async.pregel.check import check_graph
@@ -27,7 +27,6 @@ from langgraph_async.pregel.node import Join, PregelNode, Schemas
 from langgraph_async.pregel.schema_view import SchemaView
 from langgraph_async.pregel.session import run_graph
 from langgraph_async.pregel.sinks import Item, Sink
-from langgraph_async.pregel.view import output
 from langgraph_async.runtime import RunControl
 from langgraph_async.stream.bus import Bus
 from langgraph_async.stream.parts import Collector, Mappers, Namespace, check_version, shape
@@ -277,7 +276,8 @@ class Pregel(SchemaView, BlockingView, Generic[StateT, ContextT, InputT, OutputT
             context: As for `ainvoke`.
             stream_mode: ``"values"`` (the state after each superstep), ``"updates"`` (what each task wrote),
                 ``"custom"`` (what nodes write to their stream writer), ``"tasks"``, ``"checkpoints"``, ``"debug"``,
-                or several, and then every item says its mode. By default the graph's own.
+                or several, and then every item says its mode. By default the graph's own; for a call that passes
+                the config of the node it is made in, ``"values"``.
             print_mode: As for `ainvoke`.
             output_keys: Restricts values and updates to these channels.
             interrupt_before: As for `ainvoke`.
@@ -292,7 +292,7 @@ class Pregel(SchemaView, BlockingView, Generic[StateT, ContextT, InputT, OutputT
             BaseException: As for `ainvoke`, after everything that came before was yielded.
         """
         parent = calling_task(self, config)
-        modes, is_list = parse_modes(stream_mode, "values" if parent is not None else self.stream_mode)
+        modes, is_list = parse_modes(stream_mode, "values" if names_task(config, parent) else self.stream_mode)
         options = _options(config, context, output_keys, interrupt_before, interrupt_after, durability, control)
         mappers = self._mappers(output_keys)
         form = shape(version, is_list=is_list, subgraphs=subgraphs, mappers=mappers)
@@ -492,14 +492,16 @@ def _sink(put: Callable[[Item], None], modes: frozenset[str], *, subgraphs: bool
 
 
 def _result(run: RunScope, loop: PregelLoop, version: str, mapper: Callable[[dict[str, Any]], Any] | None) -> Any:
-    value = output(run.spec, loop.state, run.sinks.keys) if loop.showed_values else None
+    value = loop.output
     if version == "v2":
         if mapper is not None and isinstance(value, dict) and not loop.paused:
             value = mapper(value)
         return GraphOutput(value, loop.interrupts)
     if not loop.interrupts:
         return value
-    return {**(value if isinstance(value, dict) else {}), INTERRUPT: list(loop.interrupts)}
+    # What an entrypoint shows as its output is that of its last finished run, not of this one.
+    shown = value if isinstance(value, dict) and run.sinks.keys != END else {}
+    return {**shown, INTERRUPT: list(loop.interrupts)}
 
 
 async def _streamed(run: RunScope, value: Any, bus: Bus, on_lease: Callable[[Any], None]) -> None:

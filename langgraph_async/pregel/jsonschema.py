@@ -97,7 +97,7 @@ def _model(pydantic: Any, title: str, fields: Mapping[str, tuple[Any, dict[str, 
 
 def _default(declared: Field) -> dict[str, Any]:
     if declared.default_factory is not None:
-        return {"default_factory": declared.default_factory}
+        return {"default": declared.default_factory()}
     if declared.default is not dataclasses.MISSING:
         return {"default": declared.default}
     if not declared.required or type(None) in get_args(declared.hint):

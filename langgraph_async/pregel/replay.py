@@ -44,13 +44,13 @@ class Replay:
     Each namespace is looked up once: on a later visit in the same run its newest checkpoint counts again.
 
     Attributes:
-        before: Nested checkpoints must be older than this id.
+        before: Nested checkpoints must be older than this id; None when the run goes on at the head.
         addressed: Path of node names to the namespace and id of a checkpoint that was named.
     """
 
     __slots__ = ("_visited", "addressed", "before")
 
-    def __init__(self, before: str, checkpoint_map: Mapping[str, str]) -> None:
+    def __init__(self, before: str | None, checkpoint_map: Mapping[str, str]) -> None:
         self.before = before
         self.addressed = {without_ids(ns): (ns, id_) for ns, id_ in checkpoint_map.items() if ns}
         self._visited: set[str] = set()

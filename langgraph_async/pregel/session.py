@@ -8,6 +8,7 @@ from typing import Any
 from langgraph_async.pregel import lease as leases
 from langgraph_async.pregel.loop import PregelLoop
 from langgraph_async.pregel.model import RunScope
+from langgraph_async.pregel.replay import Replay
 from langgraph_async.pregel.traceback_trim import trimmed
 
 
@@ -32,7 +33,7 @@ async def run_graph(
             return await _run(run, value, boundary, None)
         return await _run_inside(run, value, boundary)
     except BaseException as exc:
-        exc.__traceback__ = trimmed(exc.__traceback__)
+        exc.with_traceback(trimmed(exc.__traceback__))
         raise
 
 
@@ -46,12 +47,16 @@ async def _run(
 
 async def _run_inside(run: RunScope, value: Any, boundary: Callable[[], Awaitable[None]] | None) -> PregelLoop:
     assert run.parent is not None
-    finished = False
+    run.parent.host_graph()
+    goes_on = False
     try:
         loop = await _run(run, value, boundary, None)
-        finished = True
+        goes_on = True
+    except Exception:
+        goes_on = True  # the node may handle it
+        raise
     finally:
-        await run.parent.leave_graph(wait=finished)
+        await run.parent.leave_graph(wait=goes_on)
     return loop
 
 
@@ -64,10 +69,14 @@ async def _run_leased(
     thread_id = run.config.thread_id
     assert thread_id is not None
     strategy = run.config.multitask_strategy
-    async with leases.holding(run.saver, thread_id, strategy) as (lease, put_off):
+    async with leases.holding(run.saver, thread_id, strategy, within=run.leases) as (lease, put_off):
+        run.leases = (*run.leases, lease)
         if on_lease is not None:
             on_lease(lease)
         start = await leases.rolled_back(run.saver, thread_id, strategy, put_off)
-        loop = PregelLoop(run, boundary, start=start, on_head=lambda head: setattr(lease, "head_before", head))
+        if start is not None and run.replay is None:
+            # The memory of graphs inside goes back, too.
+            run.replay = Replay(start, {})
+        loop = PregelLoop(run, boundary, start=start, on_head=lease.note_head)
         await loop.execute(value)
     return loop

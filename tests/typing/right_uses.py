@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Literal
@@ -9,6 +10,7 @@ from typing import Any, Literal
 from typing_extensions import TypedDict
 
 from langgraph_async.config import RunnableConfig
+from langgraph_async.func import entrypoint, task
 from langgraph_async.graph import END, START, StateGraph
 from langgraph_async.graph.state import CompiledStateGraph
 from langgraph_async.pregel import Pregel
@@ -104,3 +106,29 @@ async def run(graph: CompiledStateGraph[State, Context]) -> int:
         print(part)
     state = await graph.aget_state({"configurable": {"thread_id": "1"}})
     return len(state.next)
+
+
+@task
+async def lengthen(text: str, *, by: int = 1) -> str:
+    return text * by
+
+
+@task(name="shorten")
+def cut(text: str) -> str:
+    return text[:1]
+
+
+class Holder:
+    @task
+    async def method(self, number: int) -> list[int]:
+        return [number]
+
+
+async def calls() -> tuple[str, tuple[str, str], list[int]]:
+    future: asyncio.Future[str] = lengthen("a", by=2)
+    return await future, await asyncio.gather(lengthen("a"), cut("b")), await Holder().method(1)
+
+
+@entrypoint()
+async def workflow(number: int) -> entrypoint.final[int, str]:
+    return entrypoint.final(value=number, save=str(number))

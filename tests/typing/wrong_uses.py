@@ -8,6 +8,7 @@ from typing import Literal
 from typing_extensions import TypedDict
 
 from langgraph_async.config import RunnableConfig
+from langgraph_async.func import task
 from langgraph_async.graph import StateGraph
 from langgraph_async.graph.state import CompiledStateGraph
 from langgraph_async.runtime import Runtime
@@ -87,3 +88,20 @@ async def wrong_runs(graph: CompiledStateGraph[State]) -> None:
     await graph.ainvoke({}, {"recursion_limits": 3})  # error: [arg-type]
     await graph.astream({})  # error: [misc]
     graph.astream({}, subgraph=True)  # error: [call-arg]
+
+
+@task
+async def lengthen(text: str, *, by: int = 1) -> str:
+    return text * by
+
+
+lengthen(1)  # error: [arg-type]
+lengthen("a", to=2)  # error: [call-arg]
+
+
+async def not_awaited() -> str:
+    return lengthen("a")  # error: [return-value]
+
+
+async def wrong_result() -> int:
+    return await lengthen("a")  # error: [return-value]

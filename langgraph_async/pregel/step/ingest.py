@@ -9,7 +9,7 @@ import logging
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from langgraph_async.constants import MISSING, ROOT, START, TASKS, branch_channel
+from langgraph_async.constants import END, MISSING, ROOT, START, TASKS, branch_channel
 from langgraph_async.errors import EmptyInputError, InvalidUpdateError, ResumeError, UnknownInterruptError
 from langgraph_async.hints import fields_of_instance
 from langgraph_async.ids import is_interrupt_id
@@ -50,17 +50,26 @@ def input_writes(spec: GraphSpec, value: Any) -> list[Write]:
     return writes
 
 
-def shared_input(spec: GraphSpec, value: Any, outer: GraphSpec) -> Any:
-    """Return the input of a nested graph without the keys that only the graph around it has.
+def unknown_keys(spec: GraphSpec, value: Any) -> list[str]:
+    """Return the keys of an input that no schema of the graph declares; they are not written."""
+    schemas = spec.schemas
+    if schemas is None or ROOT in schemas.state_keys or not isinstance(value, Mapping):
+        return []
+    return [key for key in value if key not in schemas.state_keys and key not in spec.managed]
 
-    So a node may hand its whole state to a graph that shares some of it.
+
+def warn_of_unknown_keys(spec: GraphSpec, value: Any, outer: GraphSpec | None) -> None:
+    """Log the keys of an input that are not written, since they may be misspelt.
+
+    Args:
+        spec: The graph.
+        value: Its input.
+        outer: The graph around it, whose keys a node may hand on with its whole state.
     """
-    if spec.schemas is None or ROOT in spec.schemas.state_keys:
-        return value
-    items = value.items() if isinstance(value, Mapping) else fields_of_instance(value)
-    if items is None or all(key in spec.channels for key, _ in items):
-        return value
-    return {key: item for key, item in items if key in spec.channels or key not in outer.channels}
+    for key in unknown_keys(spec, value):
+        if outer is None or key not in outer.channels:
+            hint = did_you_mean(str(key), spec.schemas.state_keys) if spec.schemas is not None else ""
+            logger.warning("Input key %r is not in the state of graph %r and is ignored.%s", key, spec.name, hint)
 
 
 def empty_input(spec: GraphSpec, *, paused: bool = False) -> EmptyInputError:
@@ -89,14 +98,25 @@ def command_writes(spec: GraphSpec, command: Command[Any]) -> list[Write]:
     if spec.schemas is not None and spec.schemas.command is not None:
         writes = spec.schemas.command(Command(update=command.update, goto=command.goto))
         return [(key, START if key.startswith("branch:to:") else value) for key, value in writes]
-    return [*_update_by_channel(spec, command.update), *(_goto(spec, target) for target in goto)]
+    return [*_update_by_channel(spec, command.update), *(_goto(spec, target) for target in goto if target != END)]
+
+
+def is_empty(command: Command[Any]) -> bool:
+    """Tell whether a command that is the input of a run asks for nothing."""
+    return not (command.update or command.goto or has_answer(command))
 
 
 def _update_by_channel(spec: GraphSpec, update: Any) -> list[Write]:
-    if update is None:
+    if not update:
         return []
-    pairs: Iterable[Any] = update.items() if isinstance(update, Mapping) else update
-    writes = [(key, value) for key, value in pairs]
+    writes: list[Write]
+    if isinstance(update, Mapping):
+        writes = list(update.items())
+    elif isinstance(update, (list, tuple)) and all(isinstance(pair, tuple) and len(pair) == 2 for pair in update):
+        writes = list(update)
+    else:
+        fields = fields_of_instance(update)
+        writes = fields if fields is not None else [(ROOT, update)]
     for key, _ in writes:
         if key not in spec.channels:
             raise InvalidUpdateError(f"Graph {spec.name!r} has no channel {key!r}.{did_you_mean(key, spec.channels)}")
