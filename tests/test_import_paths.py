@@ -26,6 +26,7 @@ PATHS = {
         EmptyChannelError EmptyInputError ErrorCode GraphBubbleUp GraphDrained GraphInterrupt GraphRecursionError
         InvalidUpdateError NodeCancelledError NodeError NodeInterrupt NodeTimeoutError ParentCommand TaskNotFound
         UnknownInterruptError create_error_message is_invalid_resume""",
+    "func": "entrypoint task",
     "graph": "END MessageGraph MessagesState START StateGraph add_messages",
     "graph.message": "MessageGraph Messages MessagesState REMOVE_ALL_MESSAGES add_messages",
     "graph.state": "CompiledStateGraph StateGraph",
