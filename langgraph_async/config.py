@@ -12,6 +12,7 @@ from typing_extensions import TypedDict
 from langgraph_async import ambient
 from langgraph_async.constants import CHECKPOINT_ID, CHECKPOINT_MAP, CHECKPOINT_NS, CONF, THREAD_ID
 from langgraph_async.errors import ConfigError
+from langgraph_async.types import StreamWriter
 
 DEFAULT_RECURSION_LIMIT: Final = int(os.environ.get("LANGGRAPH_DEFAULT_RECURSION_LIMIT", "10007"))
 
@@ -214,4 +215,23 @@ def get_config() -> RunnableConfig:
         RuntimeError: Called outside of a node.
     """
     found: RunnableConfig = ambient.running_task("get_config").config
+    return found
+
+
+def get_store() -> Any:
+    """Return the store of the graph that is running here, or None when it has none.
+
+    Raises:
+        RuntimeError: Called outside of a node.
+    """
+    return ambient.running_task("get_store").runtime.store
+
+
+def get_stream_writer() -> StreamWriter:
+    """Return the writer for ``stream_mode="custom"`` of the node that is running here.
+
+    Raises:
+        RuntimeError: Called outside of a node.
+    """
+    found: StreamWriter = ambient.running_task("get_stream_writer").runtime.stream_writer
     return found

@@ -229,7 +229,8 @@ class MessageGraph(StateGraph):
             LangGraphDeprecatedSinceV10,
             stacklevel=2,
         )
-        super().__init__(Annotated[list[Any], add_messages])
+        schema: Any = Annotated[list[Any], add_messages]
+        super().__init__(schema)
 
 
 __all__ = [

@@ -10,9 +10,9 @@ import inspect
 import types
 import typing
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, Final, Literal, Protocol, TypeAlias
 
 from langgraph_async.errors import GraphBuildError, NodeError
 
@@ -22,6 +22,15 @@ _CONFIG_HINTS: Final = ("RunnableConfig", "Optional[RunnableConfig]", "RunnableC
 _WRITER_HINTS: Final = ("StreamWriter",)
 _STORE_HINTS: Final = ("BaseStore", "Optional[BaseStore]", "BaseStore | None")
 _BY_NAME: Final = ("config", "writer", "store", "previous", "runtime", "error")
+
+
+class SupportsAinvoke(Protocol):
+    """Something with ``ainvoke(input, config)``: a compiled graph, or a langchain-core runnable."""
+
+    @property
+    def ainvoke(self) -> Callable[..., Awaitable[Any]]:
+        """Called with the input and a config."""
+        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import copy
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Generic, Literal, Self
 
 from langgraph_async.aio.spawn import spawn
 from langgraph_async.aio.threads import wait_settled
@@ -24,6 +24,7 @@ from langgraph_async.pregel.inspect import history, snapshot
 from langgraph_async.pregel.loop import PregelLoop
 from langgraph_async.pregel.model import GraphSpec, RunScope, make_spec
 from langgraph_async.pregel.node import Join, PregelNode, Schemas
+from langgraph_async.pregel.schema_view import SchemaView
 from langgraph_async.pregel.session import run_graph
 from langgraph_async.pregel.sinks import Item, Sink
 from langgraph_async.runtime import RunControl
@@ -41,9 +42,10 @@ from langgraph_async.types import (
     StateUpdate,
     StreamMode,
 )
+from langgraph_async.typing import ContextT, InputT, OutputT, StateT
 
 
-class Pregel(BlockingView):
+class Pregel(SchemaView, BlockingView, Generic[StateT, ContextT, InputT, OutputT]):
     """A graph that can be run: nodes, the channels between them, and how it talks to the outside.
 
     `StateGraph.compile` makes one; with `NodeBuilder` it can be put together by hand. Nothing of a run is kept in

@@ -484,7 +484,7 @@ class PregelLoop:
 
     def _coordinates(self, checkpoint_id: str) -> dict[str, Any]:
         run = self._run
-        found: dict[str, Any] = {**place(run, run.ns, checkpoint_id)[CONF]}
+        found: dict[str, Any] = dict(place(run, run.ns, checkpoint_id).get(CONF) or {})
         if run.ns:
             found[CHECKPOINT_MAP] = {**run.checkpoint_map, run.ns: checkpoint_id}
         return {CONF: found}
