@@ -354,6 +354,21 @@ def fields_of_instance(obj: Any) -> list[tuple[str, Any]] | None:
     return [(name, getattr(obj, name)) for name in _field_names(cls) if hasattr(obj, name)]
 
 
+def may_be_left_out(obj: Any) -> frozenset[str]:
+    """Return the fields of `obj` that have a default and, as far as its class tells, were not given explicitly.
+
+    Only pydantic models tell; of other classes every field that has a default may have been left to it.
+    """
+    cls: Any = type(obj)
+    optional = _optional_fields(cls)
+    return optional - obj.model_fields_set if _class_kind(cls) == "pydantic" else optional
+
+
+@lru_cache(maxsize=1024)
+def _optional_fields(cls: Any) -> frozenset[str]:
+    return frozenset(name for name, field in schema_fields(cls).items() if not field.required)
+
+
 @lru_cache(maxsize=1024)
 def _field_names(cls: Any) -> tuple[str, ...]:
     kind = _class_kind(cls)

@@ -8,6 +8,8 @@ from typing import Any
 
 from langgraph_async.channels import (
     BaseChannel,
+    BinaryOperatorAggregate,
+    DeltaChannel,
     EphemeralValue,
     LastValue,
     LastValueAfterFinish,
@@ -163,6 +165,11 @@ def translate(board: Blueprint, *, name: str = "LangGraph") -> Parts:
         managed=frozenset(board.managed),
         nodes=frozenset(node for node, spec in specs.items() if not spec.is_error_handler),
         validators=_validators(board, reduced=False),
+        defaulted={
+            key: channel
+            for key, channel in board.channels.items()
+            if isinstance(channel, (BinaryOperatorAggregate, DeltaChannel)) and channel.default_factory is not None
+        },
     )
     wiring = _wire(board, specs)
     views = _Views(board)

@@ -10,9 +10,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from langgraph_async.constants import END, ROOT, TASKS, branch_channel
+from langgraph_async.channels.delta import DeltaChannel
+from langgraph_async.channels.reducer import BinaryOperatorAggregate
+from langgraph_async.constants import END, MISSING, ROOT, TASKS, branch_channel
 from langgraph_async.errors import ErrorCode, InvalidUpdateError, ParentCommand, create_error_message
-from langgraph_async.hints import fields_of_instance
+from langgraph_async.hints import fields_of_instance, may_be_left_out
 from langgraph_async.pregel.node import Write
 from langgraph_async.pregel.suggest import did_you_mean
 from langgraph_async.types import Command, Overwrite, Send
@@ -29,6 +31,7 @@ class Places:
             and they are passed over.
         nodes: Nodes that a `Command` or `Send` may name.
         validators: For keys that the schema validates: checks a written value and returns it converted.
+        defaulted: Channels, by key, that have a reducer and start from a default of the schema.
     """
 
     graph: str
@@ -36,6 +39,7 @@ class Places:
     managed: frozenset[str] = frozenset()
     nodes: frozenset[str] = frozenset()
     validators: Mapping[str, Callable[[Any], Any]] = field(default_factory=dict)
+    defaulted: Mapping[str, BinaryOperatorAggregate | DeltaChannel] = field(default_factory=dict)
 
     @property
     def root(self) -> bool:
@@ -99,7 +103,7 @@ class NodeWriter:
     def _items(self, value: Any) -> Any:
         if isinstance(value, Mapping):
             return value.items()
-        fields = fields_of_instance(value)
+        fields = _given_fields(value, self.places)
         if fields is None:
             raise InvalidUpdateError(
                 create_error_message(
@@ -213,7 +217,7 @@ class InputWriter:
     def _items(self, value: Any) -> Any:
         if isinstance(value, Mapping):
             return value.items()
-        fields = None if value is None else fields_of_instance(value)
+        fields = None if value is None else _given_fields(value, self.places)
         if fields is None:
             raise InvalidUpdateError(
                 create_error_message(
@@ -235,6 +239,32 @@ class InputWriter:
                 f"The input of graph {self.places.graph!r} has a value for {key!r} that the schema does not "
                 f"accept: {exc}"
             ) from exc
+
+
+def _given_fields(value: Any, places: Places) -> list[Write] | None:
+    """Return the fields of a schema object as writes; None if it is none.
+
+    A field that was left to its default is no write if the reducer would add the default to the one that the key
+    starts from.
+    """
+    fields = fields_of_instance(value)
+    if fields is None or not places.defaulted:
+        return fields
+    optional = may_be_left_out(value).intersection(places.defaulted)
+    return [(key, item) for key, item in fields if key not in optional or not _doubles(places.defaulted[key], item)]
+
+
+def _doubles(channel: BinaryOperatorAggregate | DeltaChannel, value: Any) -> bool:
+    """Tell whether `value` is the channel's default, and the channel would not be the same with it written."""
+    fresh = channel.from_checkpoint(MISSING)
+    try:
+        default = fresh.get()
+        if type(value) is not type(default) or value != default:
+            return False
+        fresh.update([value])
+        return bool(fresh.get() != value)
+    except Exception:  # noqa: BLE001 - arrays do not tell; what a reducer refuses, the step reports
+        return False
 
 
 def _parts(output: Any) -> Sequence[Any]:

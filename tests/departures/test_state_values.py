@@ -74,6 +74,32 @@ async def test_an_overwrite_takes_the_place_of_the_default():
     assert out["items"] == ["only"]
 
 
+@pytest.mark.parametrize("schema", [Model, Factories, Data])
+async def test_a_schema_object_does_not_add_the_defaults_it_was_left_to_again(schema):
+    graph = chain(schema, InMemorySaver(), node=lambda state: schema(name=state.name + "!"))
+
+    assert await graph.ainvoke(schema(name="a"), on()) == {"n": 10, "items": ["d"], "name": "a!"}
+    assert await graph.ainvoke(schema(items=["i"]), on()) == {"n": 10, "items": ["d", "i"], "name": "plain!"}
+
+
+async def test_a_default_that_a_model_is_given_explicitly_is_a_write():
+    out = await chain(Model, node=says({})).ainvoke(Model(n=10, items=["d"]))
+
+    assert (out["n"], out["items"]) == (20, ["d", "d"])
+
+
+@dataclass
+class Replaced:
+    n: Annotated[int, lambda old, new: new] = 0
+
+
+async def test_a_schema_object_sets_a_replacing_key_back_to_its_default():
+    graph = chain(Replaced, InMemorySaver(), node=says({}))
+    await graph.ainvoke(Replaced(n=5), on())
+
+    assert await graph.ainvoke(Replaced(n=0), on()) == {"n": 0}
+
+
 # -- S5: a reducer that raises -------------------------------------------------------------------------------
 
 
