@@ -216,11 +216,8 @@ class InputWriter:
         fields = None if value is None else fields_of_instance(value)
         if fields is None:
             raise InvalidUpdateError(
-                create_error_message(
-                    message=f"Expected dict, got {value!r} as the input of graph {self.places.graph!r}. Pass a dict "
-                    "of the input schema's keys, or an instance of the schema.",
-                    error_code=ErrorCode.INVALID_GRAPH_NODE_RETURN_VALUE,
-                )
+                f"Expected dict, got {value!r} as the input of graph {self.places.graph!r}. Pass a dict of the input "
+                "schema's keys, or an instance of the schema."
             )
         return fields
 
