@@ -61,7 +61,7 @@ class ErrorCode(str, enum.Enum):
 def create_error_message(*, message: str, error_code: ErrorCode | str) -> str:
     """Return `message` followed by the code under which the fault is documented."""
     code = error_code.value if isinstance(error_code, ErrorCode) else error_code
-    return f"{message}\nError code: {code} (docs/errors/{code})"
+    return f"{message}\nError code: {code} (docs/errors/{code}.md)"
 
 
 class LangGraphError(Exception):
