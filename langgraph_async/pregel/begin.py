@@ -122,6 +122,7 @@ def make_run(
         cache=graph.cache,
         thread_ident=threading.get_ident(),
         leases=held_around(),
+        clock=parent.run.clock if parent is not None else graph.clock,
     )
 
 
