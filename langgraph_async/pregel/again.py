@@ -7,8 +7,7 @@ import asyncio
 from langgraph_async.errors import is_invalid_resume
 from langgraph_async.pregel.scope import TaskScope
 from langgraph_async.pregel.step.retry import wait_before_next
-from langgraph_async.pregel.task import CallTask
-from langgraph_async.pregel.view import node_input, unshared
+from langgraph_async.pregel.view import fresh_input
 
 
 def retry_wait(scope: TaskScope, error: BaseException) -> float | None:
@@ -47,11 +46,8 @@ async def rest(scope: TaskScope, seconds: float) -> None:
 def next_attempt(scope: TaskScope) -> TaskScope:
     """Return the scope of the next attempt, which starts from the same input and takes over the slot."""
     task = scope.task
-    if task.send is not None:
-        task.input = unshared(task.send.arg)
-    elif not isinstance(task, CallTask):
-        # What the failed attempt changed in place is none of the next one's business.
-        task.input = node_input(scope.run.spec, scope.state, task.name, task.node)
+    # What the failed attempt changed in place is none of the next one's business.
+    task.input = fresh_input(scope.run.spec, scope.state, task)
     following = TaskScope(scope.run, task, scope.state, scope.starter, scope.caller)
     following.attempt = scope.attempt + 1
     following.began = scope.began

@@ -36,6 +36,7 @@ from langgraph_async.pregel.step.attempt import run_writers
 from langgraph_async.pregel.step.ingest import input_writes, unknown_keys
 from langgraph_async.pregel.step.persist import Persister
 from langgraph_async.pregel.step.plan import plan
+from langgraph_async.pregel.step.rescue import restored
 from langgraph_async.pregel.step.snapshot import (
     empty_state,
     make_checkpoint,
@@ -129,6 +130,7 @@ async def _load(at: Address) -> _Base:
     state = restore(spec, found)
     tasks = plan(spec, state, at.ns, to_run=False)
     restore_tasks(tasks, state.pending, source=found.metadata.get("source"))
+    tasks.extend(restored(spec, state, tasks, state.pending, to_run=False))
     return _Base(at, found, head, state, tasks)
 
 

@@ -18,6 +18,7 @@ from langgraph_async.pregel.entry import completed
 from langgraph_async.pregel.model import StepState
 from langgraph_async.pregel.step.apply import apply_tasks
 from langgraph_async.pregel.step.plan import plan
+from langgraph_async.pregel.step.rescue import restored
 from langgraph_async.pregel.step.snapshot import restore
 from langgraph_async.pregel.stored import by_task, loose_writes, restore_tasks
 from langgraph_async.pregel.task import Task
@@ -89,6 +90,7 @@ async def _shown(at: Address, found: CheckpointTuple, *, latest: bool, subgraphs
     state = _restored(at, found)
     tasks = plan(spec, state, at.ns, to_run=False)
     restore_tasks(tasks, state.pending, source=found.metadata.get("source"))
+    tasks.extend(restored(spec, state, tasks, state.pending, to_run=False))
     if latest:
         state = _with_finished(at, found, state, [task for task in tasks if task.finished])
     shown = task_states(

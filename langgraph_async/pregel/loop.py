@@ -59,6 +59,7 @@ from langgraph_async.pregel.step.ingest import (
 from langgraph_async.pregel.step.pause import mark_passed, stops_at
 from langgraph_async.pregel.step.persist import Persister
 from langgraph_async.pregel.step.plan import plan
+from langgraph_async.pregel.step.rescue import restored
 from langgraph_async.pregel.step.snapshot import (
     empty_state,
     make_checkpoint,
@@ -323,8 +324,14 @@ class PregelLoop:
 
     def _stored_tasks(self) -> list[Task]:
         tasks = plan(self._run.spec, self.state, self._run.ns)
-        restore_tasks(tasks, self.state.pending, source=self.state.metadata.get("source"))
+        self._restore(tasks)
         return tasks
+
+    def _restore(self, tasks: list[Task]) -> None:
+        """Give tasks what is stored of them, and add the error handlers that have taken over."""
+        run, state = self._run, self.state
+        restore_tasks(tasks, state.pending, source=state.metadata.get("source"))
+        tasks.extend(restored(run.spec, state, tasks, state.pending))
 
     def _fork(self, *, carry: bool, foreign: bool, anyway: bool) -> None:
         """Make a new checkpoint to go on from; without tasks only if `anyway`, since then nothing would follow."""
@@ -352,7 +359,7 @@ class PregelLoop:
         state.remaining_steps = run.config.recursion_limit - self._taken
         tasks = state.tasks = plan(run.spec, state, run.ns)
         if state.pending:
-            restore_tasks(tasks, state.pending, source=state.metadata.get("source"))
+            self._restore(tasks)
         if run.sinks.checkpoints and run.saver is not None:
             self._show_checkpoint()
         if not tasks:
@@ -381,7 +388,10 @@ class PregelLoop:
             await self._boundary()
         if todo:
             runner = self._runner()
-            await runner.run(todo)
+            try:
+                await runner.run(todo)
+            finally:
+                tasks.extend(runner.rescued)
             if run.leases and any(lease.evicted_by for lease in run.leases):
                 raise asyncio.CancelledError  # a node may have swallowed it
             paused = paused or runner.paused
@@ -449,7 +459,7 @@ class PregelLoop:
             return
         error = exc if isinstance(exc, ReducerError) else ReducerError(str(exc))
         for task in tasks:
-            if not exc.key or any(key == exc.key for key, _ in task.writes):
+            if not task.handled and (not exc.key or any(key == exc.key for key, _ in task.writes)):
                 self._store(TaskWrites(task.id, task.path_text, [(ERROR, error)]), False)
 
     def _checkpoint(self, source: str, updated: set[str] | None, tasks: Sequence[Task] = ()) -> None:

@@ -37,7 +37,8 @@ from langgraph_async.pregel.scope import TaskScope
 from langgraph_async.pregel.step import commit
 from langgraph_async.pregel.step.attempt import run_attempt
 from langgraph_async.pregel.step.emit import emit_interrupts, emit_task_result, emit_updates
-from langgraph_async.pregel.task import CallTask, Task
+from langgraph_async.pregel.step.rescue import rescue
+from langgraph_async.pregel.task import CallTask, RescueTask, Task
 
 Store: TypeAlias = Callable[[TaskWrites, bool], None]
 """Takes a task's writes, and whether it was the last one of its superstep."""
@@ -58,6 +59,7 @@ class PregelRunner:
 
     Attributes:
         paused: Whether any task paused; a static breakpoint in a nested graph asks nothing.
+        rescued: The error handlers that took over.
         failure: What the first failed task raised, or None.
     """
 
@@ -71,6 +73,7 @@ class PregelRunner:
     ) -> None:
         self.paused = False
         self.failure: BaseException | None = None
+        self.rescued: list[Task] = []
         self._run = run
         self._state = state
         self._group = group
@@ -98,6 +101,7 @@ class PregelRunner:
         self._left = len(tasks)
         self.paused = False
         self._calls = None
+        self.rescued = []
         if self._left == 1:
             await self._run_alone(tasks[0])
         else:
@@ -113,6 +117,8 @@ class PregelRunner:
         cancelled = await self._attempt(scope, None)
         if cancelled is not None:
             raise cancelled
+        if self._queue:
+            await self._run_alone(self._queue.popleft())  # its error handler
 
     async def _run_together(self, tasks: Sequence[Task]) -> None:
         await self._group.open()
@@ -219,6 +225,8 @@ class PregelRunner:
         if scope.task.node.retry_policy:
             scope.note_beginning()
         try:
+            if self._stored is not None and isinstance(scope.task, RescueTask):
+                await self._stored()
             writes, error, interrupted = await self._perform(scope, on_suspend)
             while error is not None and interrupted is None:
                 following, error = await self._again(scope, error, on_suspend)
@@ -335,6 +343,8 @@ class PregelRunner:
 
     def _fail(self, scope: TaskScope, exc: BaseException) -> None:
         task = scope.task
+        if task.node.error_handler is not None and not self._aborting and self._rescue(scope, exc):
+            return
         if isinstance(exc, ParentCommand):
             self._save(None)
         else:
@@ -351,6 +361,22 @@ class PregelRunner:
             with suppress(AttributeError):
                 self.failure.__langgraph_siblings__ = (*attached, exc)  # type: ignore[attr-defined]
             _annotate(self.failure, f"In the same superstep node '{task.name}' failed too: {exc!r}")
+
+    def _rescue(self, scope: TaskScope, exc: BaseException) -> bool:
+        """Hand a failure to the node's error handler, which is run next; False when it handles no such failure."""
+        task = scope.task
+        me = asyncio.current_task()
+        cancelled = me is not None and me.cancelling()
+        handler = None if cancelled else rescue(self._run.spec, self._state, task, exc)
+        if handler is None:
+            return False
+        self._left += 1
+        _annotate(exc, f"During task with name '{task.name}' and id '{task.id}'")
+        self._save(commit.handled(scope, exc))
+        emit_task_result(self._run, task, error=exc)
+        self.rescued.append(handler)
+        self._queue.appendleft(handler)
+        return True
 
     def _save(self, rows: TaskWrites | None, before: TaskWrites | None = None) -> None:
         if self._store is not None and rows is not None:

@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Any, Protocol
 from langgraph_async.aio.threads import wait_settled
 from langgraph_async.config import RunnableConfig, merge_configs
 from langgraph_async.constants import CONF, MISSING, RESUME
-from langgraph_async.errors import GraphInterrupt
+from langgraph_async.errors import GraphInterrupt, NodeError
 from langgraph_async.ids import interrupt_id
 from langgraph_async.pregel.answer import check_answer, same_value, schema_of
 from langgraph_async.pregel.model import RunScope, StepState
 from langgraph_async.pregel.namespace import memory_namespace
-from langgraph_async.pregel.task import HOLE, CallTask, Task
+from langgraph_async.pregel.task import HOLE, CallTask, RescueTask, Task
 from langgraph_async.runtime import NO_WRITER, ExecutionInfo, Runtime
 from langgraph_async.types import Interrupt
 
@@ -65,7 +65,6 @@ class TaskScope:
         holds_slot: It counts against the run's `max_concurrency` right now.
         body: The node's own writes, once its action has returned.
         invalid: Questions whose answers did not fit their schema, by the order of the calls.
-        node_error: For an error handler: what the failed node raised.
         stepwise: Takes the writes of one yield of a generator, to be shown at once.
         attempt: Which attempt of the task it is, from 1.
         began: Unix time in seconds at which the first attempt began; set when it is first needed.
@@ -87,7 +86,6 @@ class TaskScope:
         "holds_slot",
         "hosts",
         "invalid",
-        "node_error",
         "paused",
         "pauses",
         "refusing",
@@ -123,7 +121,6 @@ class TaskScope:
         self.holds_slot = False
         self.hosts: list[asyncio.Task[Any]] = []
         self.invalid: dict[int, Interrupt] = {}
-        self.node_error: Any = None
         self.body: list[tuple[str, Any]] | None = None
         self.stepwise: Callable[[list[tuple[str, Any]]], None] | None = None
         self.attempt = 1
@@ -280,6 +277,11 @@ class TaskScope:
                 ),
             )
         return self._runtime
+
+    @property
+    def node_error(self) -> NodeError | None:
+        """For an error handler: which node failed, and with what."""
+        return self.task.cause if isinstance(self.task, RescueTask) else None
 
     def note_beginning(self) -> None:
         """Note that the first attempt has begun, unless that is known."""

@@ -48,7 +48,7 @@ class Stored:
     @property
     def finished(self) -> bool:
         """Whether the task has nothing left to do."""
-        return bool(self.writes) and (self.error is None or self.handled)
+        return self.handled or (bool(self.writes) and self.error is None)
 
     def unanswered(self, ns: str) -> tuple[Interrupt, ...]:
         """Return the questions that still wait for an answer; `ns` is the task's namespace."""
@@ -100,7 +100,10 @@ def restore_tasks(tasks: Sequence[Task], pending: Iterable[PendingWrite], *, sou
         task.answers = list(found.answers)
         task.asked = found.unanswered(task.ns)
         task.error = found.error
-        if found.finished:
+        if found.handled and task.node.error_handler is not None:
+            task.finished = task.handled = True
+            task.writes = found.writes
+        elif found.finished and not found.handled:
             task.finished = task.cached = True
             task.writes = found.writes
         elif found.writes and not _reducer_failed(found.error):

@@ -5,10 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from langgraph_async.constants import PULL, PUSH
+from langgraph_async.errors import NodeError
 from langgraph_async.ids import path_text, task_id
 from langgraph_async.pregel.namespace import node_namespace, task_namespace
 from langgraph_async.pregel.node import PregelNode, Write
 from langgraph_async.types import Interrupt, Send
+
+_HANDLER = "node_error_handler"
 
 
 class Hole:
@@ -44,6 +47,7 @@ class Task:
         answers: Answers to its questions, by the order in which it asks them.
         asked: Questions that it is known to have asked and that have no answer.
         carried: Questions of the same node on an older checkpoint, which keep their ids.
+        handled: It failed, and its error handler took over; then it has finished, and wrote nothing.
         left_alone: It is paused and nobody answered: it does not run.
         error: What it failed with, as stored or raised.
         instance: Place among the sends to the same node.
@@ -59,6 +63,7 @@ class Task:
         "carried",
         "error",
         "finished",
+        "handled",
         "index",
         "input",
         "instance",
@@ -98,6 +103,7 @@ class Task:
         self.cached = False
         self.routing_only = False
         self.left_alone = False
+        self.handled = False
         self.answers: list[Any] = []
         self.asked: tuple[Interrupt, ...] = ()
         self.carried: tuple[Interrupt, ...] = ()
@@ -206,3 +212,42 @@ class CallTask(Task):
     def order(self) -> tuple[int, str, int]:
         """Sorts calls after all nodes and sends, by their whole path."""
         return (2, self.path_text, 0)
+
+
+class RescueTask(Task):
+    """An error handler that takes over from a task of its superstep.
+
+    Attributes:
+        failed: The task that failed.
+        cause: What the handler is told.
+    """
+
+    __slots__ = ("cause", "failed")
+
+    def __init__(self, name: str, node: PregelNode, input: Any, failed: Task, cause: NodeError, known_as: str) -> None:
+        super().__init__(name, node, input, failed._key, known_as=known_as, instance=failed.instance)
+        self.failed = failed
+        self.cause = cause
+
+    def _id_parts(self) -> tuple[str, ...]:
+        return (PUSH, _HANDLER, self.failed.id)
+
+    @property
+    def triggers(self) -> tuple[str, ...]:
+        """No channel made it run."""
+        return (PUSH,)
+
+    @property
+    def path(self) -> tuple[Any, ...]:
+        """The failed task's path, marked."""
+        return (*self.failed.path[:3], _HANDLER, False)
+
+    @property
+    def known_path(self) -> tuple[Any, ...]:
+        """The path under the names that ids are computed from."""
+        return (*self.failed.known_path[:3], _HANDLER, False)
+
+    @property
+    def order(self) -> tuple[int, str, int]:
+        """Applied where the failed task would have been."""
+        return self.failed.order

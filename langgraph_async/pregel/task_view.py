@@ -37,7 +37,7 @@ def task_states(
             id=task.id,
             name=task.name,
             path=task.path,
-            error=None if task.finished else task.error,
+            error=None if task.finished and not task.handled else task.error,
             interrupts=task.asked if asked is None else asked.get(task.id, ()),
             state=_subgraph_config(task, thread_id, path) if nested is None else nested.get(task.id),
             result=snapshot_result(visible(task), spec.stream_keys) if task.finished else None,

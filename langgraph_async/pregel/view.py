@@ -13,6 +13,7 @@ from langgraph_async.channels.managed import ManagedValue
 from langgraph_async.errors import EmptyChannelError
 from langgraph_async.pregel.model import GraphSpec, StepState
 from langgraph_async.pregel.node import PregelNode, Write
+from langgraph_async.pregel.task import CallTask, RescueTask, Task
 
 _CONTAINERS = frozenset({list, dict, set})
 
@@ -83,6 +84,15 @@ def node_input(spec: GraphSpec, state: StepState, name: str, node: PregelNode) -
         return read_one(spec, state, keys)
     view = read_all(state) if name in spec.copied else read_keys(spec, state, keys)
     return node.mapper(view) if node.mapper is not None else view
+
+
+def fresh_input(spec: GraphSpec, state: StepState, task: Task) -> Any:
+    """Return what a task is called with, without what its code has changed in it in place."""
+    if isinstance(task, RescueTask):
+        return fresh_input(spec, state, task.failed)
+    if task.send is not None:
+        return unshared(task.send.arg)
+    return task.input if isinstance(task, CallTask) else node_input(spec, state, task.name, task.node)
 
 
 def output(spec: GraphSpec, state: StepState, keys: str | tuple[str, ...]) -> Any:

@@ -7,7 +7,7 @@ whichever worker ran it; it never waits.
 from __future__ import annotations
 
 from langgraph_async.checkpoint.base import TaskWrites
-from langgraph_async.constants import CONTROL_WRITES, ERROR, INTERRUPT, NO_WRITES, PLACEHOLDER_ID
+from langgraph_async.constants import CONTROL_WRITES, ERROR, ERROR_SOURCE_NODE, INTERRUPT, NO_WRITES, PLACEHOLDER_ID
 from langgraph_async.errors import GraphInterrupt
 from langgraph_async.ids import interrupt_id
 from langgraph_async.pregel.answer import same_value
@@ -80,6 +80,16 @@ def failure(scope: TaskScope, error: BaseException) -> TaskWrites:
     body = scope.body if not task.routing_only else None
     kept = [write for write in body or () if write[0] not in CONTROL_WRITES]
     return TaskWrites(task.id, task.path_text, storable(scope.run.spec.untracked, [*kept, *rows]), replace=bool(kept))
+
+
+def handled(scope: TaskScope, error: BaseException) -> TaskWrites:
+    """Record that a task's error handler takes over, and return what to store of the task: nothing of its work."""
+    task = scope.task
+    task.error = error
+    task.writes, task.asked = [], ()
+    task.finished = task.handled = True
+    rows: list[Write] = [(ERROR, error), (ERROR_SOURCE_NODE, task.name), *(scope.rows if scope.used else [])]
+    return TaskWrites(task.id, task.path_text, rows, replace=task.routing_only)
 
 
 def _same(asked: tuple[Interrupt, ...], questions: tuple[Interrupt, ...]) -> bool:

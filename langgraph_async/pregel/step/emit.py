@@ -13,7 +13,7 @@ from langgraph_async.aio.clock import SYSTEM_CLOCK
 from langgraph_async.constants import END
 from langgraph_async.pregel.model import RunScope, StepState
 from langgraph_async.pregel.node import Write
-from langgraph_async.pregel.task import Task
+from langgraph_async.pregel.task import RescueTask, Task
 from langgraph_async.pregel.view import detached, output, unshared
 from langgraph_async.stream.modes import (
     checkpoint_payload,
@@ -69,7 +69,7 @@ def emit_interrupts(run: RunScope, state: StepState, questions: Sequence[Interru
 
 def emit_task_start(run: RunScope, task: Task) -> None:
     """Tell that a task is about to run."""
-    if task.node.hidden:
+    if task.node.hidden or isinstance(task, RescueTask):
         return
     given = run.config.given
     metadata = visible_metadata(
