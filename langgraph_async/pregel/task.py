@@ -225,7 +225,9 @@ class RescueTask(Task):
     __slots__ = ("cause", "failed")
 
     def __init__(self, name: str, node: PregelNode, input: Any, failed: Task, cause: NodeError, known_as: str) -> None:
-        super().__init__(name, node, input, failed._key, known_as=known_as, instance=failed.instance)
+        checkpoint, _, step, version = failed._key
+        key = (checkpoint, failed.ns, step, version)
+        super().__init__(name, node, input, key, known_as=known_as, instance=failed.instance)
         self.failed = failed
         self.cause = cause
 

@@ -10,6 +10,7 @@ from typing_extensions import TypedDict
 from langgraph_async.checkpoint.memory import InMemorySaver
 from langgraph_async.errors import NodeError
 from langgraph_async.graph import START, StateGraph
+from langgraph_async.pregel.task import RescueTask, Task
 from langgraph_async.types import Command, RetryPolicy, Send, interrupt
 
 
@@ -276,6 +277,30 @@ async def test_a_handlers_path_follows_from_the_failed_task() -> None:
     found = next(t for s in states for t in s.tasks if t.name == HANDLER)
     assert found.path == ("__pregel_pull", "a", "node_error_handler", False)
     assert found.result == {"log": ["a: ValueError('boom')"]}
+
+
+def test_a_handlers_id_is_the_one_that_langgraph_gives_it() -> None:
+    # Measured with LangGraph 1.2.24.
+    node = graph_of().nodes
+    failed = Task("a", node["a"], {}, ("1f1ed0b4-2257-631f-8000-0e0d4c738b67", "", 1, 4))
+    found = RescueTask(HANDLER, node[HANDLER], {}, failed, NodeError("a", ValueError()), HANDLER)
+    assert failed.id == "366f15e8-124f-4230-5372-c8ef1e759696"
+    assert found.id == "13f23634-34bc-42fb-6f99-aedee30cce15"
+
+
+async def test_a_graph_inside_a_handler_pauses_and_goes_on() -> None:
+    async def ask(state: State) -> State:
+        return {"log": [interrupt("?")]}
+
+    inner = StateGraph(State).add_node("first", good).add_node("ask", ask)
+    compiled = inner.add_edge(START, "first").add_edge("first", "ask").compile()
+
+    async def delegate(state: State, error: NodeError) -> Any:
+        return await compiled.ainvoke(state)
+
+    graph = graph_of(bad, delegate, saver=InMemorySaver())
+    await graph.ainvoke({"log": []}, CONFIG)
+    assert await graph.ainvoke(Command(resume="yes"), CONFIG) == {"log": ["good", "yes"]}
 
 
 # -- streams ------------------------------------------------------------------------------------------------
