@@ -46,6 +46,5 @@ def check_policies(
             f"Timeouts are only supported for async functions. {what} is sync. Make it an async function, or drop its "
             "timeout."
         )
-    given = [name for name, policy in (("cache_policy", cache_policy), ("timeout", timeout)) if policy]
-    if given:
-        raise GraphBuildError(f"{what} has {' and '.join(given)}, which functions do not support yet; leave it out.")
+    if cache_policy:
+        raise GraphBuildError(f"{what} has cache_policy, which functions do not support yet; leave it out.")

@@ -20,6 +20,7 @@ from langgraph_async.checkpoint.base import TaskWrites
 from langgraph_async.constants import RETURN
 from langgraph_async.errors import GraphBubbleUp, GraphInterrupt, NodeCancelledError, is_invalid_resume
 from langgraph_async.pregel.again import next_attempt, rest, retry_wait
+from langgraph_async.pregel.deadline import run_within
 from langgraph_async.pregel.model import RunScope, StepState
 from langgraph_async.pregel.node import Write
 from langgraph_async.pregel.scope import TaskScope
@@ -221,7 +222,10 @@ class Calls:
         value: Any = None
         error: BaseException | None = None
         try:
-            value = _returned(await run_attempt(scope))
+            limit = scope.task.node.timeout
+            context = contextvars.copy_context()
+            writes = await (run_attempt(scope) if limit is None else run_within(scope, limit, context))
+            value = _returned(writes)
         except BaseException as exc:  # noqa: BLE001
             error = exc
         if scope.running:

@@ -31,6 +31,7 @@ from langgraph_async.errors import (
 )
 from langgraph_async.pregel.again import next_attempt, rest, retry_wait
 from langgraph_async.pregel.calls import Calls
+from langgraph_async.pregel.deadline import run_within, timeout_of
 from langgraph_async.pregel.model import RunScope, StepState
 from langgraph_async.pregel.node import Write
 from langgraph_async.pregel.scope import TaskScope
@@ -236,6 +237,8 @@ class PregelRunner:
                 writes, error, interrupted = await self._perform(scope, on_suspend)
             self._left -= 1
             counted = True
+            if self._run.parent is not None:
+                self._run.parent.sign()
             return self._settle(scope, writes, error) or interrupted
         except BaseException as exc:  # noqa: BLE001
             # Nothing but what stores and tells raises here; nobody must wait for a task that cannot be settled.
@@ -264,7 +267,11 @@ class PregelRunner:
         interrupted: asyncio.CancelledError | None = None
         try:
             try:
-                writes = await drive(run_attempt(scope), context, on_suspend)
+                limit = timeout_of(scope.task)
+                if limit is None:
+                    writes = await drive(run_attempt(scope), context, on_suspend)
+                else:
+                    writes = await drive(run_within(scope, limit, context), copy_context(), on_suspend)
             except BaseException as exc:  # noqa: BLE001
                 error = exc
             if scope.running:

@@ -11,6 +11,7 @@ import warnings
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol
 
+from langgraph_async.aio.clock import Clock
 from langgraph_async.aio.threads import wait_settled
 from langgraph_async.config import RunnableConfig, merge_configs
 from langgraph_async.constants import CONF, MISSING, RESUME
@@ -43,6 +44,44 @@ class Cancellable(Protocol):
         """Ask it to end."""
 
 
+class SignsOfLife:
+    """Remembers when an attempt with an idle limit last gave a sign of life.
+
+    Attributes:
+        auto: Whether chunks, yields, calls and what happens inside count, and not only heartbeats.
+        last: When, by the clock's monotonic time.
+    """
+
+    __slots__ = ("_clock", "auto", "last")
+
+    def __init__(self, clock: Clock, *, auto: bool) -> None:
+        self._clock = clock
+        self.auto = auto
+        self.last = clock.monotonic()
+
+    def note(self) -> None:
+        """Note a sign of life."""
+        self.last = self._clock.monotonic()
+
+
+class _LivingWriter:
+    """A stream writer whose chunks are signs of life."""
+
+    __slots__ = ("_scope", "_write")
+
+    def __init__(self, scope: TaskScope, write: Any) -> None:
+        self._scope = scope
+        self._write = write
+
+    def __call__(self, chunk: Any, /) -> None:
+        self._scope.sign()
+        self._write(chunk)
+
+    async def drain(self) -> None:
+        await self._write.drain()
+        self._scope.sign()
+
+
 class TaskScope:
     """One attempt of one task, as seen from inside it.
 
@@ -66,6 +105,7 @@ class TaskScope:
         body: The node's own writes, once its action has returned.
         invalid: Questions whose answers did not fit their schema, by the order of the calls.
         stepwise: Takes the writes of one yield of a generator, to be shown at once.
+        signs: When it last gave a sign of life; None without an idle limit.
         attempt: Which attempt of the task it is, from 1.
         began: Unix time in seconds at which the first attempt began; set when it is first needed.
     """
@@ -91,6 +131,7 @@ class TaskScope:
         "refusing",
         "run",
         "running",
+        "signs",
         "starter",
         "state",
         "stepwise",
@@ -123,6 +164,7 @@ class TaskScope:
         self.invalid: dict[int, Interrupt] = {}
         self.body: list[tuple[str, Any]] | None = None
         self.stepwise: Callable[[list[tuple[str, Any]]], None] | None = None
+        self.signs: SignsOfLife | None = None
         self.attempt = 1
         self.began: float | None = None
         self._asked = 0
@@ -266,6 +308,7 @@ class TaskScope:
             self.note_beginning()
             self._runtime = run.runtime.override(
                 stream_writer=self.writer,
+                heartbeat=self.heartbeat,
                 execution_info=ExecutionInfo(
                     checkpoint_id=task.checkpoint_id,
                     checkpoint_ns=task.ns,
@@ -291,6 +334,10 @@ class TaskScope:
     @property
     def writer(self) -> Any:
         """The writer for custom chunks; one that drops them when nobody listens."""
+        return _LivingWriter(self, self._chunks) if self._is_watched() else self._chunks
+
+    @property
+    def _chunks(self) -> Any:
         if self._writer is None:
             if not self.run.sinks.custom:
                 return NO_WRITER
@@ -298,6 +345,32 @@ class TaskScope:
             if self.closed:
                 self._writer.close()
         return self._writer
+
+    # -- signs of life ------------------------------------------------------------------------------------------
+
+    def heartbeat(self) -> None:
+        """Tell the idle limits of this attempt, and of those around it, that it is alive."""
+        self._note_sign(only_auto=False)
+
+    def sign(self) -> None:
+        """Tell those idle limits that take anything for a sign of life that something has happened."""
+        self._note_sign(only_auto=True)
+
+    def _note_sign(self, *, only_auto: bool) -> None:
+        scope: TaskScope | None = self
+        while scope is not None:
+            signs = scope.signs
+            if signs is not None and (signs.auto or not only_auto):
+                signs.note()
+            scope = scope.around
+
+    def _is_watched(self) -> bool:
+        scope: TaskScope | None = self
+        while scope is not None:
+            if scope.signs is not None:
+                return True
+            scope = scope.around
+        return False
 
     @property
     def checkpoint_map(self) -> dict[str, str]:
@@ -322,6 +395,7 @@ class TaskScope:
                 f"Task {name!r} was called by code that outlived {self.task.name!r}, which started it. Await everything"
                 " a node or task starts before it returns."
             )
+        self.sign()
         with _LOCK:
             index = self.calls_made
             self.calls_made += 1
@@ -339,6 +413,7 @@ class TaskScope:
         """Note that a call has ended; if it was the last, this task takes its slot over."""
         assert isinstance(self.running, set)
         self.running.discard(call)
+        self.sign()
         limiter = self.run.limiter
         if limiter is not None:
             if not self.waits and not self.holds_slot and not self.closed:

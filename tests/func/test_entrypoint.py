@@ -272,7 +272,7 @@ def test_a_timeout_of_a_sync_function_is_refused() -> None:
         task(timeout=1)(workflow)
 
 
-@pytest.mark.parametrize("option", [{"cache_policy": CachePolicy()}, {"timeout": 1.0}], ids=str)
+@pytest.mark.parametrize("option", [{"cache_policy": CachePolicy()}], ids=str)
 def test_a_policy_that_is_not_supported_is_refused_rather_than_ignored(option: dict[str, Any]) -> None:
     async def workflow(number: int) -> int:
         return number

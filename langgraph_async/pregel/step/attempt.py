@@ -155,6 +155,7 @@ async def _collect(action: Action, scope: TaskScope) -> _Written:
     items: AsyncGenerator[Any, None] = iterator if action.kind == "async_gen" else _in_threads(iterator)
     try:
         async for item in items:
+            scope.sign()
             if item is None:
                 continue
             written = _written(scope, item)
