@@ -391,7 +391,8 @@ class PregelLoop:
             try:
                 await runner.run(todo)
             finally:
-                tasks.extend(runner.rescued)
+                if runner.rescued:
+                    tasks.extend(runner.rescued)
             if run.leases and any(lease.evicted_by for lease in run.leases):
                 raise asyncio.CancelledError  # a node may have swallowed it
             paused = paused or runner.paused

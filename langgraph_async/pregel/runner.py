@@ -257,7 +257,8 @@ class PregelRunner:
         self, scope: TaskScope, on_suspend: Callable[[], None] | None
     ) -> tuple[list[Write], BaseException | None, asyncio.CancelledError | None]:
         """Run one attempt, and wait for what it has started; return its writes, or what ended it."""
-        action = scope.task.node.action
+        task = scope.task
+        action = task.node.action
         if action is not None and self._run.sinks.updates and action.kind in ("async_gen", "gen"):
             scope.stepwise = self._stepwise(scope)
         context = copy_context()
@@ -267,7 +268,7 @@ class PregelRunner:
         interrupted: asyncio.CancelledError | None = None
         try:
             try:
-                limit = timeout_of(scope.task)
+                limit = timeout_of(task) if task.send is not None else task.node.timeout
                 if limit is None:
                     writes = await drive(run_attempt(scope), context, on_suspend)
                 else:
