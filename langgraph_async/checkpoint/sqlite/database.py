@@ -73,7 +73,7 @@ class Database:
             StorageError: It is closed, belongs to another event loop, or cannot be opened.
         """
         opened = self._open
-        if opened is None:
+        if opened is None or self._closed:
             return await self._open_once()
         if opened.loop is not asyncio.get_running_loop():
             raise StorageError(

@@ -6,7 +6,7 @@ import sqlite3
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from langgraph_async.checkpoint.base import Checkpoint, DeltaChannelHistory
+from langgraph_async.checkpoint.base import Checkpoint, DeltaChannelHistory, PendingWrite
 from langgraph_async.checkpoint.rows import Place
 from langgraph_async.checkpoint.sqlite.dump import load_checkpoint, load_writes
 from langgraph_async.checkpoint.sqlite.queries import Key, Reading
@@ -53,7 +53,8 @@ def delta_history(
     if start is None:
         sql = "SELECT max(checkpoint_id) FROM checkpoints WHERE thread_id = ? AND checkpoint_ns = ?"
         ((start,),) = fetch(conn, sql, (thread_id, ns))
-    found: dict[str, DeltaChannelHistory] = {name: {"writes": []} for name in channels}
+    later: dict[str, list[PendingWrite]] = {name: [] for name in channels}
+    found: dict[str, DeltaChannelHistory] = {name: {"writes": later[name]} for name in channels}
     wanted = set(channels)
     takers: dict[Key, frozenset[str]] = {}  # nearest first; channels without a value until there
     walk = ancestors(conn, serde, thread_id, ns, start or "")
@@ -67,5 +68,5 @@ def delta_history(
     writes = reading.writes_of(conn, list(takers), channels=list(channels))
     for key in reversed(takers):
         for write in load_writes(serde, [row for row in writes[key] if row[1] in takers[key]], thread_id=thread_id):
-            found[write[1]]["writes"].append(write)
+            later[write[1]].append(write)
     return found

@@ -26,17 +26,19 @@ MAX_BATCH = 1000
 class Job:
     """A piece of work, and what came of it: `value`, or `error`."""
 
-    __slots__ = ("error", "future", "taken", "value", "work")
+    __slots__ = ("error", "future", "settled", "taken", "value", "work")
 
     def __init__(self, work: Any, future: asyncio.Future[None]) -> None:
         self.work = work
         self.future = future
         self.taken = False
+        self.settled = False
         self.value: Any = None
         self.error: BaseException | None = None
 
     def settle(self) -> None:
         """Wake whoever waits."""
+        self.settled = True
         if not self.future.done():
             self.future.set_result(None)
 
@@ -85,7 +87,7 @@ class Lane:
             if not job.taken:
                 self._waiting.remove(job)
                 raise
-            if job.future.cancelled():
+            if not job.settled:  # the cancellation took the future with it
                 job.future = asyncio.get_running_loop().create_future()
                 await wait_settled(job.future)
             raise
