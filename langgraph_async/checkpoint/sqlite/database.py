@@ -162,9 +162,22 @@ def _behind_daemon(path: str, **options: Any) -> aiosqlite.Connection:
     A thread is a daemon if the one that made it is, and aiosqlite leaves it at that.
     """
     made: list[aiosqlite.Connection] = []
-    thread = threading.Thread(target=lambda: made.append(aiosqlite.connect(path, **options)), daemon=True)
+    failures: list[sqlite3.Error] = []
+
+    def make() -> None:
+        try:
+            # aiosqlite leaves its thread behind, about to wake the event loop, when a file cannot be opened.
+            sqlite3.connect(path, **options).close()
+        except sqlite3.Error as exc:
+            failures.append(exc)
+        else:
+            made.append(aiosqlite.connect(path, **options))
+
+    thread = threading.Thread(target=make, daemon=True)
     thread.start()
     thread.join()
+    for failure in failures:
+        raise failure
     return made[0]
 
 
