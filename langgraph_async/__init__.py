@@ -15,6 +15,7 @@ from langgraph_async.errors import (
     UnknownInterruptError,
     UnreachedJoinError,
 )
+from langgraph_async.func import entrypoint, task
 from langgraph_async.graph import MessagesState, StateGraph, add_messages
 from langgraph_async.runtime import Runtime, get_runtime, get_store, get_stream_writer
 from langgraph_async.types import Command, Interrupt, Overwrite, Send, StateSnapshot, interrupt
@@ -41,8 +42,10 @@ __all__ = [
     "UnknownInterruptError",
     "UnreachedJoinError",
     "add_messages",
+    "entrypoint",
     "get_runtime",
     "get_store",
     "get_stream_writer",
     "interrupt",
+    "task",
 ]

@@ -24,8 +24,8 @@ class AmbientTask(Protocol):
     def interrupt(self, value: Any, response_schema: Any = None) -> Any:
         """Return the next answer, or pause the task by raising `GraphInterrupt`."""
 
-    def call(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], options: Any) -> Any:
-        """Schedule a functional task as a child of this one and return its future."""
+    def call(self, name: str, node: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Start a functional task as a child of this one and return its future."""
 
 
 current: ContextVar[AmbientTask | None] = ContextVar("langgraph_async_task", default=None)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -12,6 +12,7 @@ from typing_extensions import TypedDict
 from langgraph_async import ambient
 from langgraph_async.constants import CHECKPOINT_ID, CHECKPOINT_MAP, CHECKPOINT_NS, CONF, THREAD_ID
 from langgraph_async.errors import ConfigError
+from langgraph_async.types import StreamWriter
 
 DEFAULT_RECURSION_LIMIT: Final = int(os.environ.get("LANGGRAPH_DEFAULT_RECURSION_LIMIT", "10007"))
 
@@ -58,6 +59,9 @@ def merge_configs(*configs: Mapping[str, Any] | None) -> RunnableConfig:
 
     Tags are added up, metadata and configurable merged by key, callback lists joined; empty values are skipped.
     Unknown top-level keys are moved into `configurable`.
+
+    Raises:
+        ConfigError: A config, or one of these parts of it, has the wrong type.
     """
     merged: dict[str, Any] = {CONF: {}}
     for config in configs:
@@ -66,9 +70,29 @@ def merge_configs(*configs: Mapping[str, Any] | None) -> RunnableConfig:
     return merged  # type: ignore[return-value]
 
 
+def _is_empty(value: Any) -> bool:
+    return value is None or (isinstance(value, (list, tuple, dict)) and not value)
+
+
+def _check_shape(config: Any) -> None:
+    if not isinstance(config, Mapping):
+        raise ConfigError(
+            f"config must be a dict, got {type(config).__name__}: {config!r}. A thread is named by "
+            "config={'configurable': {'thread_id': '...'}}."
+        )
+    for key in (CONF, "metadata"):
+        value = config.get(key)
+        if value is not None and not isinstance(value, Mapping):
+            raise ConfigError(f"config[{key!r}] must be a dict, got {type(value).__name__}: {value!r}.")
+    tags = config.get("tags")
+    if tags is not None and (isinstance(tags, str) or not isinstance(tags, Iterable)):
+        raise ConfigError(f"config['tags'] must be a list of texts, got {type(tags).__name__}: {tags!r}.")
+
+
 def _merge_into(merged: dict[str, Any], config: Mapping[str, Any]) -> None:
+    _check_shape(config)
     for key, value in config.items():
-        if value is None or (isinstance(value, (list, tuple, dict)) and not value):
+        if _is_empty(value):
             continue
         if key == CONF:
             merged[CONF] = {**merged[CONF], **value}
@@ -118,8 +142,6 @@ def parse_config(config: RunnableConfig) -> RunConfig:
         ConfigError: A limit is not positive, an option stands inside `configurable`, a strategy is unknown.
     """
     configurable = config.get(CONF) or {}
-    if not isinstance(configurable, dict):
-        raise ConfigError(f"config['configurable'] must be a dict, got {type(configurable).__name__}.")
     for name in _MISPLACED:
         if name in configurable:
             raise ConfigError(
@@ -127,10 +149,10 @@ def parse_config(config: RunnableConfig) -> RunConfig:
                 f"config={{{name!r}: {configurable[name]!r}, ...}}."
             )
     limit = config.get("recursion_limit", DEFAULT_RECURSION_LIMIT)
-    if not isinstance(limit, int) or limit < 1:
+    if not _is_count(limit):
         raise ConfigError(f"recursion_limit must be at least 1, got {limit!r}.")
     concurrency = config.get("max_concurrency")
-    if concurrency is not None and (not isinstance(concurrency, int) or concurrency < 1):
+    if concurrency is not None and not _is_count(concurrency):
         raise ConfigError(f"max_concurrency must be at least 1 or None, got {concurrency!r}.")
     strategy = config.get("multitask_strategy", "reject")
     if strategy not in ("reject", "enqueue", "interrupt", "rollback"):
@@ -151,6 +173,10 @@ def parse_config(config: RunnableConfig) -> RunConfig:
     )
 
 
+def _is_count(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 1
+
+
 def ensure_config(*configs: Mapping[str, Any] | None, inherited: Mapping[str, Any] | None = None) -> RunnableConfig:
     """Return a complete config for a run: inherited values below, explicit ones over them.
 
@@ -159,7 +185,7 @@ def ensure_config(*configs: Mapping[str, Any] | None, inherited: Mapping[str, An
         inherited: Config of the task that the run is called in. Its configurable is left out when an explicit
             config names a thread or checkpoint of its own.
     """
-    explicit = merge_configs(*configs)
+    explicit: dict[str, Any] = {**merge_configs(*configs)}
     base: dict[str, Any] = {}
     if inherited:
         base = dict(inherited)
@@ -170,8 +196,9 @@ def ensure_config(*configs: Mapping[str, Any] | None, inherited: Mapping[str, An
             explicit["tags"] = [t for t in explicit["tags"] if t not in tags]
     merged = merge_configs(base, explicit)
     metadata = dict(merged.get("metadata") or {})
+    configurable = merged.get(CONF) or {}
     for key in _TO_METADATA:
-        value = merged[CONF].get(key)
+        value = configurable.get(key)
         if value and key not in metadata:
             metadata[key] = value
     merged["metadata"] = metadata
@@ -188,4 +215,23 @@ def get_config() -> RunnableConfig:
         RuntimeError: Called outside of a node.
     """
     found: RunnableConfig = ambient.running_task("get_config").config
+    return found
+
+
+def get_store() -> Any:
+    """Return the store of the graph that is running here, or None when it has none.
+
+    Raises:
+        RuntimeError: Called outside of a node.
+    """
+    return ambient.running_task("get_store").runtime.store
+
+
+def get_stream_writer() -> StreamWriter:
+    """Return the writer for ``stream_mode="custom"`` of the node that is running here.
+
+    Raises:
+        RuntimeError: Called outside of a node.
+    """
+    found: StreamWriter = ambient.running_task("get_stream_writer").runtime.stream_writer
     return found

@@ -68,6 +68,8 @@ ERROR_HANDLER_PREFIX: Final = "__error_handler__"
 DEFAULT_ERROR_HANDLER: Final = "__default_error_handler__"
 
 CONF: Final = "configurable"
+CONFIG_KEY_CHECKPOINTER: Final = "__pregel_checkpointer"
+"""A reserved key of `configurable`; this engine keeps nothing under it."""
 THREAD_ID: Final = "thread_id"
 CHECKPOINT_NS: Final = "checkpoint_ns"
 CHECKPOINT_ID: Final = "checkpoint_id"
@@ -93,7 +95,7 @@ RESERVED: Final = frozenset(
         CHECKPOINT_NS,
         "__pregel_send",
         "__pregel_read",
-        "__pregel_checkpointer",
+        CONFIG_KEY_CHECKPOINTER,
         "__pregel_stream",
         "__pregel_resuming",
         "__pregel_replay_state",

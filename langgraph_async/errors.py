@@ -46,6 +46,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from langgraph_async.types import Command, Interrupt
+from langgraph_async.warnings import LangGraphDeprecatedSinceV10
 
 
 class ErrorCode(str, enum.Enum):
@@ -427,7 +428,7 @@ class NodeInterrupt(GraphInterrupt):
     def __init__(self, value: Any, id: str | None = None) -> None:
         warnings.warn(
             "NodeInterrupt is deprecated and will be removed. Please use `langgraph_async.types.interrupt` instead.",
-            DeprecationWarning,
+            LangGraphDeprecatedSinceV10,
             stacklevel=2,
         )
         super().__init__([Interrupt(value=value) if id is None else Interrupt(value=value, id=id)])

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Generic, Self
-
-from typing_extensions import TypeVar
+from typing import Any, Generic, Protocol, Self, runtime_checkable
 
 from langgraph_async import ambient
-
-ContextT = TypeVar("ContextT", default=Any)
+from langgraph_async.config import get_config, get_store, get_stream_writer
+from langgraph_async.typing import ContextT
 
 
 class _NoWriter:
@@ -59,13 +57,44 @@ class ExecutionInfo:
         return replace(self, **changes)
 
 
+@runtime_checkable
+class BaseUser(Protocol):
+    """Who is behind a request, as a server's authentication found out. Also readable like a mapping."""
+
+    @property
+    def is_authenticated(self) -> bool:
+        """Whether they have proved who they are."""
+        ...
+
+    @property
+    def display_name(self) -> str:
+        """What to call them."""
+        ...
+
+    @property
+    def identity(self) -> str:
+        """What tells them from everybody else."""
+        ...
+
+    @property
+    def permissions(self) -> Sequence[str]:
+        """What they may do."""
+        ...
+
+    def __getitem__(self, key: str) -> Any: ...
+
+    def __contains__(self, key: str) -> bool: ...
+
+    def __iter__(self) -> Iterator[str]: ...
+
+
 @dataclass(frozen=True, slots=True)
 class ServerInfo:
     """Who runs the graph, when a server does."""
 
     assistant_id: str
     graph_id: str
-    user: Any = None
+    user: BaseUser | None = None
 
 
 class RunControl:
@@ -168,11 +197,15 @@ def get_runtime(context_schema: type[ContextT] | None = None) -> Runtime[Context
     return found
 
 
-def get_store() -> Any:
-    """Return the store of the graph that is running here, or None when it has none."""
-    return ambient.running_task("get_store").runtime.store
-
-
-def get_stream_writer() -> Any:
-    """Return the writer for ``stream_mode="custom"`` of the node that is running here."""
-    return ambient.running_task("get_stream_writer").runtime.stream_writer
+__all__ = [
+    "BaseUser",
+    "ContextT",
+    "ExecutionInfo",
+    "RunControl",
+    "Runtime",
+    "ServerInfo",
+    "get_config",
+    "get_runtime",
+    "get_store",
+    "get_stream_writer",
+]

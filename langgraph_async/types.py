@@ -3,16 +3,27 @@
 from __future__ import annotations
 
 import pickle
+import warnings
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from datetime import timedelta
-from typing import Any, ClassVar, Final, Generic, Literal, NamedTuple, TypeAlias, final
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, Literal, NamedTuple, NotRequired, TypeAlias, final
 
-from typing_extensions import TypedDict, TypeVar
+from typing_extensions import TypeAliasType, TypedDict, TypeVar
 
 from langgraph_async import ambient
 from langgraph_async.constants import MISSING, PARENT, PLACEHOLDER_ID, Missing
 from langgraph_async.ids import interrupt_id
+from langgraph_async.typing import OutputT, StateT
+from langgraph_async.warnings import LangGraphDeprecatedSinceV10, LangGraphDeprecatedSinceV11
+
+if TYPE_CHECKING:
+    from langgraph_async.checkpoint.base import BaseCheckpointSaver
+
+    Checkpointer: TypeAlias = bool | BaseCheckpointSaver[Any] | None
+    """A saver; None for the enclosing graph's; True for memory of one's own under it; False for none."""
+else:
+    Checkpointer = Any  # savers are a floor above this one
 
 N = TypeVar("N", bound=Hashable, default=str)
 T = TypeVar("T", default=Any)
@@ -155,6 +166,22 @@ def omit_payload(value: Any) -> dict[str, Any]:  # noqa: ARG001
     return {}
 
 
+def ensure_valid_checkpointer(checkpointer: Checkpointer) -> Checkpointer:
+    """Return the `checkpointer` argument of `compile`, checked.
+
+    Raises:
+        TypeError: It is neither a saver, a bool nor None.
+    """
+    if checkpointer is None or isinstance(checkpointer, bool):
+        return checkpointer
+    if isinstance(checkpointer, type) or not (hasattr(checkpointer, "aget_tuple") and hasattr(checkpointer, "aput")):
+        raise TypeError(
+            f"Invalid checkpointer provided. Expected a saver (an instance with aget_tuple and aput), None, True or "
+            f"False; got {checkpointer!r}."
+        )
+    return checkpointer
+
+
 # -- control ------------------------------------------------------------------------------------------------
 
 
@@ -189,6 +216,12 @@ class Interrupt(Generic[T]):
     def from_ns(cls, value: T, ns: str) -> Interrupt[T]:
         """Return the first question of the task in namespace `ns`."""
         return cls(value, interrupt_id(ns))
+
+    @property
+    def interrupt_id(self) -> str:
+        """Deprecated spelling of `id`."""
+        warnings.warn("`interrupt_id` is deprecated. Use `id` instead.", LangGraphDeprecatedSinceV10, stacklevel=2)
+        return self.id
 
     def __hash__(self) -> int:
         return hash(self.id)
@@ -333,12 +366,16 @@ class StateSnapshot(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class GraphOutput(Generic[T]):
-    """Result of ``ainvoke(..., version="v2")``: the output, in the type of the output schema, and open questions."""
+    """Result of ``ainvoke(..., version="v2")``: the output, in the type of the output schema, and open questions.
+
+    It can be read like the dict that ``version="v1"`` returns; that is deprecated.
+    """
 
     value: T
     interrupts: tuple[Interrupt, ...] = field(default=())
 
     def __getitem__(self, key: Any) -> Any:
+        _read_as_dict("result[key]")
         if key == "__interrupt__":
             return self.interrupts
         if isinstance(self.value, Mapping):
@@ -349,6 +386,7 @@ class GraphOutput(Generic[T]):
             raise KeyError(key) from None
 
     def __contains__(self, key: object) -> bool:
+        _read_as_dict("key in result")
         if key == "__interrupt__":
             return bool(self.interrupts)
         if isinstance(self.value, Mapping):
@@ -356,17 +394,129 @@ class GraphOutput(Generic[T]):
         return isinstance(key, str) and hasattr(self.value, key)
 
 
-class StreamPart(TypedDict, total=False):
-    """One item of ``astream(..., version="v2")``.
+def _read_as_dict(how: str) -> None:
+    warnings.warn(
+        f"`{how}` is deprecated for a GraphOutput. Use `result.value` and `result.interrupts` instead.",
+        LangGraphDeprecatedSinceV11,
+        stacklevel=3,
+    )
 
-    `type` is the stream mode, `ns` the namespace of the graph that gave it (``()`` for the root), `data` the
-    payload; `interrupts` stands on ``values`` parts only.
-    """
 
-    type: StreamMode
+# -- what streams give --------------------------------------------------------------------------------------
+
+
+class TaskPayload(TypedDict):
+    """An item of ``tasks`` for a task that is about to run."""
+
+    id: str
+    name: str
+    input: Any
+    triggers: Sequence[str]
+    metadata: NotRequired[dict[str, Any]]
+
+
+class TaskResultPayload(TypedDict):
+    """An item of ``tasks`` for a task that has ended; the interrupts are dicts of the fields of `Interrupt`."""
+
+    id: str
+    name: str
+    error: BaseException | None
+    interrupts: list[dict[str, Any]]
+    result: dict[str, Any]
+
+
+class CheckpointTask(TypedDict):
+    """A task of an item of ``checkpoints``: with its error, or with what it gave and asks."""
+
+    id: str
+    name: str
+    error: NotRequired[Any]
+    result: NotRequired[Any]
+    interrupts: NotRequired[Sequence[dict[str, Any]]]
+    state: Any
+
+
+class CheckpointPayload(TypedDict, Generic[StateT]):
+    """An item of ``checkpoints``: what `StateSnapshot` shows, as plain data."""
+
+    config: Any
+    metadata: Any
+    values: StateT
+    next: list[str]
+    parent_config: Any
+    tasks: list[CheckpointTask]
+
+
+class DebugPayload(TypedDict, Generic[StateT]):
+    """An item of ``debug``: an item of ``checkpoints`` or ``tasks``, its step, and when it came."""
+
+    step: int
+    timestamp: str
+    type: Literal["checkpoint", "task", "task_result"]
+    payload: CheckpointPayload[StateT] | TaskPayload | TaskResultPayload
+
+
+class ValuesStreamPart(TypedDict, Generic[OutputT]):
+    """The output after a superstep, and the questions of a run that is paused."""
+
+    type: Literal["values"]
+    ns: tuple[str, ...]
+    data: OutputT
+    interrupts: tuple[Interrupt, ...]
+
+
+class UpdatesStreamPart(TypedDict):
+    """What one task wrote, by the name of its node."""
+
+    type: Literal["updates"]
+    ns: tuple[str, ...]
+    data: dict[str, Any]
+
+
+class CustomStreamPart(TypedDict):
+    """What a node gave to its stream writer."""
+
+    type: Literal["custom"]
     ns: tuple[str, ...]
     data: Any
-    interrupts: tuple[Interrupt, ...]
+
+
+class TasksStreamPart(TypedDict):
+    """The begin or the end of a task."""
+
+    type: Literal["tasks"]
+    ns: tuple[str, ...]
+    data: TaskPayload | TaskResultPayload
+
+
+class CheckpointStreamPart(TypedDict, Generic[StateT]):
+    """A new checkpoint."""
+
+    type: Literal["checkpoints"]
+    ns: tuple[str, ...]
+    data: CheckpointPayload[StateT]
+
+
+class DebugStreamPart(TypedDict, Generic[StateT]):
+    """A new checkpoint, or the begin or the end of a task."""
+
+    type: Literal["debug"]
+    ns: tuple[str, ...]
+    data: DebugPayload[StateT]
+
+
+StreamPart = TypeAliasType(
+    "StreamPart",
+    ValuesStreamPart[OutputT]
+    | UpdatesStreamPart
+    | CustomStreamPart
+    | TasksStreamPart
+    | CheckpointStreamPart[StateT]
+    | DebugStreamPart[StateT],
+    type_params=(StateT, OutputT),
+)
+"""One item of ``astream(..., version="v2")``: its mode, the namespace of the graph that gave it (``()`` for the
+root), and its payload."""
 
 
 class CacheKey(NamedTuple):
@@ -382,7 +532,14 @@ __all__: Final = [
     "All",
     "CacheKey",
     "CachePolicy",
+    "CheckpointPayload",
+    "CheckpointStreamPart",
+    "CheckpointTask",
+    "Checkpointer",
     "Command",
+    "CustomStreamPart",
+    "DebugPayload",
+    "DebugStreamPart",
     "DeltaSnapshot",
     "Durability",
     "GraphOutput",
@@ -398,10 +555,16 @@ __all__: Final = [
     "StreamMode",
     "StreamPart",
     "StreamWriter",
+    "TaskPayload",
+    "TaskResultPayload",
+    "TasksStreamPart",
     "TimeoutPolicy",
     "TracePolicy",
+    "UpdatesStreamPart",
+    "ValuesStreamPart",
     "default_cache_key",
     "default_retry_on",
+    "ensure_valid_checkpointer",
     "interrupt",
     "omit_payload",
 ]

@@ -43,6 +43,9 @@ def drive(
     except StopIteration as stop:
         result: T = stop.value
         return result
+    finally:
+        # The traceback of a cancellation keeps this frame; what it holds would keep the whole run.
+        del coro, context, on_suspend, run, send, throw
 
 
 def finish_now(coro: Coroutine[Any, Any, T]) -> T:

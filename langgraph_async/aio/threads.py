@@ -8,19 +8,44 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 import anyio.to_thread
+from anyio.lowlevel import RunVar
 
 T = TypeVar("T")
 
+_THREADS = 40
+"""Worker threads at once on each level of nesting; anyio's own default on the outermost."""
+_inner: RunVar[list[anyio.CapacityLimiter]] = RunVar("langgraph_async_thread_limiters")
 
-async def run_in_thread(func: Callable[..., T], *args: Any) -> T:
+
+def _threads_at(depth: int) -> anyio.CapacityLimiter | None:
+    """Return what bounds the threads on one level: a thread that waits for inner ones must not keep them waiting."""
+    if not depth:
+        return None
+    limiters = _inner.get([])
+    _inner.set(limiters)
+    while len(limiters) < depth:
+        limiters.append(anyio.CapacityLimiter(_THREADS))
+    return limiters[depth - 1]
+
+
+async def run_in_thread(
+    func: Callable[..., T], *args: Any, depth: int = 0, on_cancel: Callable[[], None] | None = None
+) -> T:
     """Call a blocking function in a worker thread, in a copy of the current context.
 
     A thread cannot be interrupted: when the caller is cancelled, this waits for the function to end, drops its
     result and passes the cancellation on.
+
+    Args:
+        func: The function.
+        args: Its arguments.
+        depth: How many functions in threads this one may be called by, each of which waits for it.
+        on_cancel: Called for each cancellation that arrives: it may end what the function waits for.
     """
     context = contextvars.copy_context()
-    call = asyncio.get_running_loop().create_task(anyio.to_thread.run_sync(context.run, _boxed, func, args))
-    interrupted = await wait_settled(call)
+    work = anyio.to_thread.run_sync(lambda: context.run(_boxed, func, args), limiter=_threads_at(depth))
+    call = asyncio.get_running_loop().create_task(work)
+    interrupted = await wait_settled(call, on_cancel)
     outcome = call.result()
     if interrupted is not None:
         raise interrupted

@@ -5,13 +5,15 @@ from __future__ import annotations
 import copy
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Generic, Literal, NamedTuple, Self, TypeAlias
+from datetime import UTC, datetime
+from typing import Any, ClassVar, Final, Generic, Literal, NamedTuple, Self, TypeAlias
 
 from typing_extensions import TypedDict, TypeVar
 
 from langgraph_async.config import RunnableConfig
 from langgraph_async.constants import CONF, ERROR, INTERRUPT, MISSING, RESUME, SCHEDULED, Missing
 from langgraph_async.errors import EmptyChannelError
+from langgraph_async.ids import checkpoint_id
 from langgraph_async.serde.base import SerializerProtocol
 from langgraph_async.serde.msgpack import JsonPlusSerializer
 
@@ -20,6 +22,9 @@ V = TypeVar("V", bound="int | float | str", default=Any)
 ChannelVersions: TypeAlias = dict[str, Any]
 PendingWrite: TypeAlias = tuple[str, str, Any]
 """Task id, channel, value."""
+
+LATEST_VERSION: Final = 2
+"""Format version of checkpoints that are made by hand; the engine writes later ones."""
 
 WRITES_IDX_MAP: dict[str, int] = {ERROR: -1, SCHEDULED: -2, INTERRUPT: -3, RESUME: -4}
 """Fixed positions of the writes that say how a task stands; ordinary writes use their place in the list."""
@@ -313,7 +318,7 @@ def get_checkpoint_id(config: RunnableConfig) -> str | None:
     return found
 
 
-_NOT_METADATA = frozenset(
+EXCLUDED_METADATA_KEYS: Final = frozenset(
     {
         "thread_id",
         "checkpoint_id",
@@ -326,6 +331,7 @@ _NOT_METADATA = frozenset(
         "langgraph_checkpoint_ns",
     }
 )
+"""Keys of a config that are not stored as metadata of its checkpoints."""
 
 
 def get_checkpoint_metadata(config: RunnableConfig, metadata: CheckpointMetadata) -> CheckpointMetadata:
@@ -333,7 +339,7 @@ def get_checkpoint_metadata(config: RunnableConfig, metadata: CheckpointMetadata
     merged: dict[str, Any] = {k: v.replace("\0", "") if isinstance(v, str) else v for k, v in dict(metadata).items()}
     for source in (config.get("metadata") or {}, config.get(CONF) or {}):
         for key, value in source.items():
-            if key in merged or key in _NOT_METADATA or key.startswith("__"):
+            if key in merged or key in EXCLUDED_METADATA_KEYS or key.startswith("__"):
                 continue
             if isinstance(value, str):
                 merged[key] = value.replace("\0", "")
@@ -347,6 +353,43 @@ def get_serializable_checkpoint_metadata(config: RunnableConfig, metadata: Check
     merged = get_checkpoint_metadata(config, metadata)
     merged.pop("writes", None)  # type: ignore[typeddict-item]
     return merged
+
+
+def empty_checkpoint() -> Checkpoint:
+    """Return a new checkpoint of nothing, for savers that are used without an engine."""
+    return _made({}, {}, {}, checkpoint_id(-2))
+
+
+def create_checkpoint(
+    checkpoint: Checkpoint, channels: Mapping[str, Any] | None, step: int, *, id: str | None = None
+) -> Checkpoint:
+    """Return the checkpoint that follows on `checkpoint`, for savers that are used without an engine.
+
+    Args:
+        checkpoint: The one before; not changed.
+        channels: Channels whose values it holds, of those that have a version; None keeps the values.
+        step: Number of the superstep.
+        id: Its id; by default a new one.
+    """
+    versions = checkpoint["channel_versions"]
+    values = dict(checkpoint["channel_values"])
+    if channels is not None:
+        stored = {key: channel.checkpoint() for key, channel in channels.items() if key in versions}
+        values = {key: value for key, value in stored.items() if value is not MISSING}
+    seen = {node: dict(seen) for node, seen in checkpoint["versions_seen"].items()}
+    return _made(values, dict(versions), seen, checkpoint_id(step) if id is None else id)
+
+
+def _made(values: dict[str, Any], versions: ChannelVersions, seen: dict[str, ChannelVersions], id: str) -> Checkpoint:
+    return Checkpoint(
+        v=LATEST_VERSION,
+        id=id,
+        ts=datetime.now(UTC).isoformat(),
+        channel_values=values,
+        channel_versions=versions,
+        versions_seen=seen,
+        updated_channels=None,
+    )
 
 
 def copy_checkpoint(checkpoint: Checkpoint) -> Checkpoint:
@@ -369,6 +412,8 @@ def writes_sort_key(row: tuple[str, str, int]) -> tuple[str, str, int]:
 
 
 __all__ = [
+    "EXCLUDED_METADATA_KEYS",
+    "LATEST_VERSION",
     "WRITES_IDX_MAP",
     "BaseCheckpointSaver",
     "ChannelVersions",
@@ -377,10 +422,14 @@ __all__ = [
     "CheckpointTuple",
     "DeltaChannelHistory",
     "EmptyChannelError",
+    "JsonPlusSerializer",
     "PendingWrite",
+    "SerializerProtocol",
     "StepCommit",
     "TaskWrites",
     "copy_checkpoint",
+    "create_checkpoint",
+    "empty_checkpoint",
     "get_checkpoint_id",
     "get_checkpoint_metadata",
     "get_serializable_checkpoint_metadata",

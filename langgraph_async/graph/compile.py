@@ -20,17 +20,18 @@ from langgraph_async.graph.blueprint import Blueprint, NodeSpec, schema_key
 from langgraph_async.graph.branch import BranchSpec, resolver
 from langgraph_async.graph.drawing.build import draw
 from langgraph_async.graph.drawing.model import Graph
-from langgraph_async.graph.jsonschema import context_jsonschema, schema_jsonschema
-from langgraph_async.graph.validate import check_checkpointer, check_drawing, check_interrupts, check_renamed
+from langgraph_async.graph.validate import check_drawing, check_interrupts, check_renamed
 from langgraph_async.graph.writes import InputWriter, NodeWriter, Places
 from langgraph_async.hints import mapper, validator
 from langgraph_async.pregel.graph import Pregel
 from langgraph_async.pregel.node import Join, PregelNode, Router, Schemas, Write
 from langgraph_async.pregel.subgraphs import find_subgraphs
 from langgraph_async.serde.allowlist import collect_types
+from langgraph_async.types import ensure_valid_checkpointer
+from langgraph_async.typing import ContextT, InputT, OutputT, StateT
 
 
-class CompiledStateGraph(Pregel):
+class CompiledStateGraph(Pregel[StateT, ContextT, InputT, OutputT]):
     """A `StateGraph`, ready to run.
 
     Attributes:
@@ -60,18 +61,6 @@ class CompiledStateGraph(Pregel):
         """Return what `get_graph` returns."""
         return self.get_graph(config, xray=xray)
 
-    def get_input_jsonschema(self, config: Any = None) -> dict[str, Any]:  # noqa: ARG002
-        """Return the JSON schema of the input. Needs pydantic."""
-        return schema_jsonschema(self.builder, self.builder.input_schema, f"{self.name}Input")
-
-    def get_output_jsonschema(self, config: Any = None) -> dict[str, Any]:  # noqa: ARG002
-        """Return the JSON schema of the output. Needs pydantic."""
-        return schema_jsonschema(self.builder, self.builder.output_schema, f"{self.name}Output")
-
-    def get_context_jsonschema(self) -> dict[str, Any] | None:
-        """Return the JSON schema of the run's context, or None without one. Needs pydantic."""
-        return context_jsonschema(self.builder.context_schema)
-
 
 def compile_graph(
     board: Blueprint,
@@ -85,14 +74,14 @@ def compile_graph(
     name: str,
     renamed: Mapping[str, str],
     transformers: Sequence[Any] | None,
-) -> CompiledStateGraph:
+) -> CompiledStateGraph[Any, Any, Any, Any]:
     """Return the engine for a drawing; see `StateGraph.compile`.
 
     Raises:
         GraphBuildError: The drawing cannot run.
         TypeError: `checkpointer` is not a saver.
     """
-    check_checkpointer(checkpointer)
+    ensure_valid_checkpointer(checkpointer)
     before = check_interrupts(interrupt_before, "interrupt_before", name)
     after = check_interrupts(interrupt_after, "interrupt_after", name)
     check_drawing(board, name=name, interrupts=(*before, *after))

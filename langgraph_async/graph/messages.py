@@ -18,6 +18,7 @@ from typing_extensions import TypedDict
 
 from langgraph_async.constants import REMOVE_ALL_MESSAGES
 from langgraph_async.graph.state import StateGraph
+from langgraph_async.warnings import LangGraphDeprecatedSinceV10
 
 Message: TypeAlias = Any
 """A dict with `role` and `content`, or a langchain-core message."""
@@ -225,10 +226,11 @@ class MessageGraph(StateGraph):
     def __init__(self) -> None:
         warnings.warn(
             "MessageGraph is deprecated and will be removed. Please use `StateGraph` with a `messages` key instead.",
-            DeprecationWarning,
+            LangGraphDeprecatedSinceV10,
             stacklevel=2,
         )
-        super().__init__(Annotated[list[Any], add_messages])
+        schema: Any = Annotated[list[Any], add_messages]
+        super().__init__(schema)
 
 
 __all__ = [

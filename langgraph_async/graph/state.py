@@ -8,8 +8,6 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 from typing import Any, Final, Generic, Literal, Self
 
-from typing_extensions import TypeVar
-
 from langgraph_async.constants import DEFAULT_ERROR_HANDLER, END, ERROR_HANDLER_PREFIX, NS_END, NS_SEP, RESERVED, START
 from langgraph_async.errors import GraphBuildError
 from langgraph_async.graph.blueprint import Blueprint, NodeDefaults, NodeSpec, OnMissing, retry_policies
@@ -17,14 +15,11 @@ from langgraph_async.graph.branch import branch_of
 from langgraph_async.graph.compile import CompiledStateGraph, compile_graph
 from langgraph_async.graph.signature import command_destinations, first_parameter_schema
 from langgraph_async.graph.validate import check_drawing
-from langgraph_async.pregel.call import action_name, prepare
+from langgraph_async.pregel.call import SupportsAinvoke, action_name, prepare
 from langgraph_async.pregel.suggest import did_you_mean
-from langgraph_async.types import All, CachePolicy, RetryPolicy, TimeoutPolicy, TracePolicy
-
-StateT = TypeVar("StateT", default=Any)
-ContextT = TypeVar("ContextT", default=Any)
-InputT = TypeVar("InputT", default=Any)
-OutputT = TypeVar("OutputT", default=Any)
+from langgraph_async.types import All, CachePolicy, Checkpointer, RetryPolicy, TimeoutPolicy, TracePolicy
+from langgraph_async.typing import ContextT, InputT, OutputT, StateT
+from langgraph_async.warnings import LangGraphDeprecatedSinceV05, LangGraphDeprecatedSinceV10
 
 logger: Final = logging.getLogger("langgraph_async")
 
@@ -50,11 +45,11 @@ class StateGraph(Blueprint, Generic[StateT, ContextT, InputT, OutputT]):
 
     def __init__(
         self,
-        state_schema: type[StateT] | Any,
+        state_schema: type[StateT],
         context_schema: type[ContextT] | None = None,
         *,
-        input_schema: type[InputT] | Any = None,
-        output_schema: type[OutputT] | Any = None,
+        input_schema: type[InputT] | None = None,
+        output_schema: type[OutputT] | None = None,
         **deprecated: Any,
     ) -> None:
         """Start a graph.
@@ -84,8 +79,8 @@ class StateGraph(Blueprint, Generic[StateT, ContextT, InputT, OutputT]):
 
     def add_node(
         self,
-        node: str | Callable[..., Any] | Any,
-        action: Callable[..., Any] | Any | None = None,
+        node: str | Callable[..., Any] | SupportsAinvoke,
+        action: Callable[..., Any] | SupportsAinvoke | None = None,
         *,
         defer: bool = False,
         metadata: Mapping[str, Any] | None = None,
@@ -319,7 +314,7 @@ class StateGraph(Blueprint, Generic[StateT, ContextT, InputT, OutputT]):
 
     def compile(
         self,
-        checkpointer: Any = None,
+        checkpointer: Checkpointer = None,
         *,
         cache: Any = None,
         store: Any = None,
@@ -329,7 +324,7 @@ class StateGraph(Blueprint, Generic[StateT, ContextT, InputT, OutputT]):
         name: str | None = None,
         renamed: Mapping[str, str] | None = None,
         transformers: Sequence[Any] | None = None,
-    ) -> CompiledStateGraph:
+    ) -> CompiledStateGraph[StateT, ContextT, InputT, OutputT]:
         """Return the graph, ready to run. Can be called again; later additions do not change what it returned.
 
         Args:
@@ -398,7 +393,7 @@ def _renamed(caller: str, given: Mapping[str, Any], **new_names: str) -> dict[st
             )
         warnings.warn(
             f"`{old}` is deprecated and will be removed. Please use `{new_names[old]}` instead.",
-            DeprecationWarning,
+            LangGraphDeprecatedSinceV10 if old == "config_schema" else LangGraphDeprecatedSinceV05,
             stacklevel=3,
         )
         found[new_names[old]] = value

@@ -122,18 +122,3 @@ def check_renamed(renamed: Mapping[str, str], nodes: Collection[str], name: str)
                 f"renamed={{{old!r}: {new!r}}}: {old!r} is still a node of graph {name!r}. Only names that are gone "
                 "can be renamed."
             )
-
-
-def check_checkpointer(value: Any) -> None:
-    """Check the `checkpointer` argument of `compile`.
-
-    Raises:
-        TypeError: It is neither a saver, a bool nor None.
-    """
-    if value is None or isinstance(value, bool):
-        return
-    if isinstance(value, type) or not (hasattr(value, "aget_tuple") and hasattr(value, "aput")):
-        raise TypeError(
-            f"Invalid checkpointer provided. Expected a saver (an instance with aget_tuple and aput), None, True or "
-            f"False; got {value!r}."
-        )

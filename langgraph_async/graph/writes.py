@@ -189,7 +189,8 @@ def check_send(send: Send, places: Places, sender: str) -> None:
 class InputWriter:
     """Turns the input of a graph into writes: only the keys of the input schema are written.
 
-    Keys that only other schemas of the graph declare are passed over, so that a state can be given as an input.
+    Other keys are passed over, so that a state can be given as an input; see `unknown_keys` for those that nobody
+    knows.
     """
 
     places: Places
@@ -199,7 +200,7 @@ class InputWriter:
         """Return the writes of the input `value`.
 
         Raises:
-            InvalidUpdateError: The input is not a dict or schema object, or has a key that no schema declares.
+            InvalidUpdateError: The input is not a dict or schema object, or a value does not fit the schema.
         """
         if ROOT in self.keys:
             return () if value is None else [(ROOT, self._valid(ROOT, value))]
@@ -207,11 +208,6 @@ class InputWriter:
         for key, item in self._items(value):
             if key in self.keys:
                 writes.append((key, self._valid(key, item)))
-            elif key not in self.places.keys and key not in self.places.managed:
-                raise InvalidUpdateError(
-                    f"The input of graph {self.places.graph!r} has the key {key!r}, which no schema of the graph "
-                    f"declares.{did_you_mean(key, self.keys)}"
-                )
         return writes
 
     def _items(self, value: Any) -> Any:

@@ -11,9 +11,10 @@ from langgraph_async.checkpoint.base import BaseCheckpointSaver
 from langgraph_async.config import RunConfig, RunnableConfig, ensure_config, parse_config
 from langgraph_async.constants import CHECKPOINT_ID, CHECKPOINT_MAP, CHECKPOINT_NS, CONF, NS_SEP, THREAD_ID
 from langgraph_async.errors import ConfigError, MissingCoordinateError
-from langgraph_async.pregel.namespace import memory_of, without_ids
+from langgraph_async.pregel.namespace import memory_namespace, memory_of, memory_path, without_ids
 from langgraph_async.pregel.scope import TaskScope
 from langgraph_async.pregel.suggest import did_you_mean
+from langgraph_async.pregel.task import Task
 
 if TYPE_CHECKING:
     from langgraph_async.pregel.graph import Pregel
@@ -30,6 +31,7 @@ class Address:
         thread_id: The thread.
         ns: Namespace as it is stored.
         checkpoint_id: The checkpoint that was named, or None for the newest.
+        path: Memory namespace of the graph: node names, and which of several parallel sends.
     """
 
     graph: Pregel
@@ -38,6 +40,7 @@ class Address:
     thread_id: str
     ns: str
     checkpoint_id: str | None
+    path: str
 
     def place(self, checkpoint_id: str | None = None) -> RunnableConfig:
         """Return the config that names a checkpoint of this place for the saver; None names the newest."""
@@ -68,9 +71,11 @@ class Address:
         """Return the address of another checkpoint of the same place."""
         return replace(self, checkpoint_id=checkpoint_id)
 
-    def below(self, graph: Pregel, ns: str) -> Address:
-        """Return the address of a subgraph's newest state."""
-        return replace(self, graph=graph, ns=memory_of(ns) if graph.checkpointer is True else ns, checkpoint_id=None)
+    def below(self, graph: Pregel, task: Task, ns: str) -> Address:
+        """Return the address of the newest state of a subgraph that a task of this place calls."""
+        path = memory_namespace(self.path, task.known_as, task.instance)
+        own = path if graph.checkpointer is True else ns
+        return replace(self, graph=graph, ns=own, checkpoint_id=None, path=path)
 
     def next_version(self, current: Any) -> Any:
         """Return the channel version that follows."""
@@ -116,7 +121,7 @@ def locate(graph: Pregel, config: RunnableConfig, *, strict: bool) -> Address:
     if target.checkpointer is True:
         ns = memory_of(ns)
     wanted = parsed.checkpoint_id or parsed.checkpoint_map.get(parsed.checkpoint_ns)
-    return Address(target, saver, parsed, parsed.thread_id, ns, wanted)
+    return Address(target, saver, parsed, parsed.thread_id, ns, wanted, memory_path(ns))
 
 
 def _running(graph: Pregel) -> TaskScope | None:

@@ -1,7 +1,8 @@
-"""Checks an answer against the type that `interrupt(..., response_schema=...)` asked for."""
+"""Checks an answer against the type that `interrupt(..., response_schema=...)` asked for, and tells questions apart."""
 
 from __future__ import annotations
 
+import pickle
 from typing import Any
 
 
@@ -41,3 +42,18 @@ def check_answer(adapter: Any, answer: Any) -> Any:
     except ValueError as exc:
         exc.__langgraph_invalid_resume__ = True  # type: ignore[attr-defined]
         raise
+
+
+def same_value(one: Any, other: Any) -> bool:
+    """Tell whether two values are equal, by what they pickle to where they cannot be compared."""
+    try:
+        return bool(one == other)
+    except Exception:  # noqa: BLE001 - arrays, for one, have no truth value
+        return _pickled(one) == _pickled(other) is not None
+
+
+def _pickled(value: Any) -> bytes | None:
+    try:
+        return pickle.dumps(value)
+    except Exception:  # noqa: BLE001 - then it counts as different
+        return None

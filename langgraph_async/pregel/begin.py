@@ -14,7 +14,7 @@ from langgraph_async.config import RunConfig, RunnableConfig, ensure_config, mer
 from langgraph_async.constants import CHECKPOINT_ID, CHECKPOINT_MAP, CHECKPOINT_NS, CONF, THREAD_ID
 from langgraph_async.errors import ConfigError, MissingCoordinateError
 from langgraph_async.pregel.model import GraphSpec, RunScope
-from langgraph_async.pregel.namespace import levels, nth_call, with_memory
+from langgraph_async.pregel.namespace import levels, nth_call
 from langgraph_async.pregel.replay import Answers, Replay
 from langgraph_async.pregel.scope import TaskScope
 from langgraph_async.pregel.sinks import Sink, Sinks
@@ -24,6 +24,7 @@ from langgraph_async.types import Durability
 
 if TYPE_CHECKING:
     from langgraph_async.pregel.graph import Pregel
+    from langgraph_async.pregel.lease import Lease
 
 _COORDINATES = (THREAD_ID, CHECKPOINT_NS, CHECKPOINT_ID, CHECKPOINT_MAP)
 
@@ -52,7 +53,7 @@ def calling_task(graph: Pregel, config: Mapping[str, Any] | None) -> TaskScope |
     task = ambient.current.get()
     if not isinstance(task, TaskScope):
         return None
-    explicit = merge_configs(graph.config, config)[CONF]
+    explicit = merge_configs(graph.config, config).get(CONF) or {}
     if any(explicit.get(key) for key in _COORDINATES):
         thread = explicit.get(THREAD_ID)
         same_thread = (None if thread is None else str(thread)) == task.run.config.thread_id
@@ -64,6 +65,11 @@ def calling_task(graph: Pregel, config: Mapping[str, Any] | None) -> TaskScope |
             "everything the node starts before it returns."
         )
     return task
+
+
+def names_task(config: Mapping[str, Any] | None, task: TaskScope | None) -> bool:
+    """Tell whether a config is the one that the calling task was given."""
+    return task is not None and ((config or {}).get(CONF) or {}).get(CHECKPOINT_NS) == task.task.ns
 
 
 def make_run(
@@ -115,7 +121,14 @@ def make_run(
         store=graph.store,
         cache=graph.cache,
         thread_ident=threading.get_ident(),
+        leases=held_around(),
     )
+
+
+def held_around() -> tuple[Lease, ...]:
+    """Return the holds on threads that the runs have in which this code runs."""
+    task = ambient.current.get()
+    return task.run.leases if isinstance(task, TaskScope) else ()
 
 
 def _ambient_config() -> Mapping[str, Any] | None:
@@ -151,9 +164,7 @@ def _check_durability(durability: str, saver: Any) -> None:
 
 
 def _namespace(graph: Pregel, parent: TaskScope, call: int) -> str:
-    if graph.checkpointer is True:
-        return nth_call(with_memory(parent.task.ns, parent.task.instance), call)
-    return nth_call(parent.task.ns, call)
+    return nth_call(parent.memory_path if graph.checkpointer is True else parent.task.ns, call)
 
 
 def _replay(config: RunConfig) -> Replay | None:
@@ -193,17 +204,29 @@ def _runtime(graph: Pregel, options: RunOptions, config: RunConfig, parent: Task
     above = parent.run.runtime if parent is not None else Runtime()
     return above.override(
         context=context if context is not None else above.context,
+        previous=None,
         store=above.store if above.store is not None else graph.store,
         server_info=_server_info(config) or above.server_info,
         control=options.control or above.control,
     )
 
 
+class _ContextError(ConfigError, TypeError):
+    """The context of a run does not fit the graph's context schema."""
+
+
 def _context(schema: Any, given: Any) -> Any:
-    if given is None or schema is None or not isinstance(given, dict):
+    if given is None or not (hasattr(schema, "model_fields") or hasattr(schema, "__dataclass_fields__")):
         return given
-    if hasattr(schema, "model_fields") or hasattr(schema, "__dataclass_fields__"):
-        return schema(**given)
+    if isinstance(given, dict):
+        try:
+            return schema(**given)
+        except (TypeError, ValueError) as exc:
+            raise _ContextError(f"The context {given!r} does not fit {schema.__name__}: {exc}") from exc
+    if type(given).__module__ == "builtins":
+        raise _ContextError(
+            f"context must be a {schema.__name__}, or a dict of its fields; got {type(given).__name__}: {given!r}."
+        )
     return given
 
 
@@ -224,7 +247,7 @@ def _limiter(config: RunConfig, parent: TaskScope | None) -> Limiter | None:
 def _checkpoint_map(parent: TaskScope | None) -> dict[str, str]:
     if parent is None:
         return {}
-    return {**parent.run.checkpoint_map, parent.run.ns: parent.task.checkpoint_id}
+    return parent.checkpoint_map
 
 
 def _count(current: Any) -> int:

@@ -10,9 +10,9 @@ import inspect
 import types
 import typing
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, Final, Literal, Protocol, TypeAlias
 
 from langgraph_async.errors import GraphBuildError, NodeError
 
@@ -22,6 +22,15 @@ _CONFIG_HINTS: Final = ("RunnableConfig", "Optional[RunnableConfig]", "RunnableC
 _WRITER_HINTS: Final = ("StreamWriter",)
 _STORE_HINTS: Final = ("BaseStore", "Optional[BaseStore]", "BaseStore | None")
 _BY_NAME: Final = ("config", "writer", "store", "previous", "runtime", "error")
+
+
+class SupportsAinvoke(Protocol):
+    """Something with ``ainvoke(input, config)``: a compiled graph, or a langchain-core runnable."""
+
+    @property
+    def ainvoke(self) -> Callable[..., Awaitable[Any]]:
+        """Called with the input and a config."""
+        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -35,6 +44,7 @@ class Action:
         inject: Parameter name to whether it must be available (a missing required one is an error).
         original: What the user handed over.
         steps: For a sequence: the actions, each of which gets what the one before returned.
+        literal: What it returns or raises is passed on as it is: nothing returned is invoked, no command is taken.
     """
 
     name: str
@@ -43,6 +53,7 @@ class Action:
     inject: Mapping[str, bool]
     original: Any
     steps: tuple[Action, ...] = ()
+    literal: bool = False
 
     @property
     def is_async(self) -> bool:

@@ -17,22 +17,32 @@ from langgraph_async import ambient
 from langgraph_async.aio.group import Group
 from langgraph_async.checkpoint.base import CheckpointTuple, TaskWrites
 from langgraph_async.config import RunnableConfig
-from langgraph_async.constants import COPY, END, INPUT, INTERRUPT
+from langgraph_async.constants import COPY, END, INPUT, INTERRUPT, NULL_TASK_ID, START
 from langgraph_async.errors import ConfigError, GraphInterrupt, InvalidUpdateError, ParentCommand
 from langgraph_async.pregel.address import Address, locate
-from langgraph_async.pregel.begin import RunOptions, make_run
+from langgraph_async.pregel.begin import RunOptions, held_around, make_run
 from langgraph_async.pregel.carry import carried_writes
+from langgraph_async.pregel.deltas import DeltaLedger, really_seen
+from langgraph_async.pregel.entry import completed
 from langgraph_async.pregel.lease import holding, rolled_back
-from langgraph_async.pregel.model import RunScope, StepState
+from langgraph_async.pregel.message_ids import identified
+from langgraph_async.pregel.model import GraphSpec, RunScope, StepState
 from langgraph_async.pregel.namespace import levels
 from langgraph_async.pregel.node import PregelNode, Write, no_writes
+from langgraph_async.pregel.renames import check_nodes_exist
 from langgraph_async.pregel.scope import TaskScope
 from langgraph_async.pregel.step.apply import apply_tasks
 from langgraph_async.pregel.step.attempt import run_writers
-from langgraph_async.pregel.step.ingest import input_writes
+from langgraph_async.pregel.step.ingest import input_writes, unknown_keys
 from langgraph_async.pregel.step.persist import Persister
 from langgraph_async.pregel.step.plan import plan
-from langgraph_async.pregel.step.snapshot import empty_state, make_checkpoint, metadata_of, restore, take_changes
+from langgraph_async.pregel.step.snapshot import (
+    empty_state,
+    make_checkpoint,
+    metadata_of,
+    restore,
+    take_changes,
+)
 from langgraph_async.pregel.storable import storable
 from langgraph_async.pregel.stored import loose_writes, restore_tasks
 from langgraph_async.pregel.suggest import did_you_mean
@@ -63,13 +73,16 @@ async def bulk_update(
         raise ConfigError("No supersteps provided: pass at least one superstep of updates.")
     if not all(supersteps):
         raise ConfigError("No updates provided: every superstep needs at least one update.")
-    strategy = at.config.multitask_strategy
-    async with holding(at.saver, at.thread_id, strategy) as (_, put_off):
+    strategy, shown = at.config.multitask_strategy, config
+    async with holding(at.saver, at.thread_id, strategy, within=held_around()) as (lease, put_off):
         start = await rolled_back(at.saver, at.thread_id, strategy, put_off)
         if at.checkpoint_id is None and not at.ns:
             at = at.at(start)
+        shown = config
         for updates in supersteps:
             base = await _load(at)
+            if not at.ns:
+                lease.note_head(base.head)
             at, shown = await _superstep(base, updates)
     return shown
 
@@ -112,6 +125,7 @@ async def _load(at: Address) -> _Base:
     spec = at.graph.spec
     if found is None:
         return _Base(at, None, head, empty_state(spec))
+    found = await completed(spec, at.saver, found)
     state = restore(spec, found)
     tasks = plan(spec, state, at.ns, to_run=False)
     restore_tasks(tasks, state.pending, source=found.metadata.get("source"))
@@ -151,19 +165,32 @@ async def _clear(base: _Base) -> tuple[Address, RunnableConfig]:
             task.writes = []
     if base.tasks:
         apply_tasks(spec, state, base.tasks, base.at.next_version)
-    return await _store(base, "update", step=max(state.step, 0))
+    return await _store(base, "update", step=max(state.step, 0), applied=base.tasks, loose=loose)
 
 
 async def _as_input(base: _Base, update: StateUpdate) -> tuple[Address, RunnableConfig]:
     """Write a new input beside whatever waits there."""
     state, spec = base.state, base.at.graph.spec
+    if base.found is not None:
+        check_nodes_exist(spec, base.found, base.at.thread_id)
+    _check_keys(spec, update.values)
     writes = input_writes(spec, update.values)
     if not writes:
         keys = spec.input_keys if isinstance(spec.input_keys, str) else ", ".join(spec.input_keys)
         raise InvalidUpdateError(f"Received no input writes for {keys}. Nothing was stored.")
+    writes = identified(spec, writes)
     apply_tasks(spec, state, [], base.at.next_version, loose=writes)
     state.seen.setdefault(INPUT, {})
-    return await _store(base, "input", step=state.step)
+    return await _store(base, "input", step=state.step, loose=writes)
+
+
+def _check_keys(spec: GraphSpec, values: Any) -> None:
+    """Refuse an update, as an input, of keys that an input of a run would only warn of."""
+    for key in unknown_keys(spec, values):
+        raise InvalidUpdateError(
+            f"The update of graph {spec.name!r} as its input has the key {key!r}, which no schema declares."
+            f"{did_you_mean(key, spec.schemas.state_keys if spec.schemas is not None else ())} Nothing was stored."
+        )
 
 
 async def _copy(base: _Base, items: Any) -> tuple[Address, RunnableConfig]:
@@ -173,6 +200,7 @@ async def _copy(base: _Base, items: Any) -> tuple[Address, RunnableConfig]:
         raise InvalidUpdateError(
             f"Cannot copy a non-existent checkpoint: thread {base.at.thread_id!r} has none in namespace {base.at.ns!r}."
         )
+    check_nodes_exist(base.at.graph.spec, base.found, base.at.thread_id)
     updates = _copied_updates(items)
     state.dirty.update(state.versions)
     base.tasks = []
@@ -236,9 +264,11 @@ async def _as_nodes(base: _Base, updates: Sequence[StateUpdate]) -> tuple[Addres
         edits.append(_Edit(name, base.at.graph.spec.nodes[name], base, task_id, place))
     run = _run_of(base.at, base.parents)
     for edit, update in zip(edits, updates, strict=True):
+        if edit.name == START:
+            _check_keys(base.at.graph.spec, update.values)
         edit.writes = await _writes_of(run, base, edit, update.values)
     apply_tasks(base.at.graph.spec, base.state, list(edits), base.at.next_version)
-    step = base.state.step if base.found is not None else 0
+    step = max(base.state.step, 0)
     return await _store(base, "update", step=step, edits=edits)
 
 
@@ -269,7 +299,8 @@ def _inferred(base: _Base) -> str:
     graph, state = base.at.graph, base.state
     if len(graph.nodes) == 1:
         return next(iter(graph.nodes))
-    newest = {name: max(mark.values()) for name, mark in state.seen.items() if mark and name in graph.nodes}
+    seen = really_seen(state.seen) if graph.spec.deltas else state.seen
+    newest = {name: max(mark.values()) for name, mark in seen.items() if mark and name in graph.nodes}
     if not newest:
         if isinstance(graph.input_channels, str) and graph.input_channels in graph.nodes:
             return graph.input_channels
@@ -328,23 +359,50 @@ async def _writes_of(run: RunScope, base: _Base, edit: _Edit, values: Any) -> li
 
 
 async def _store(
-    base: _Base, source: str, *, step: int, edits: Sequence[_Edit] = (), parent: str | None = None
+    base: _Base,
+    source: str,
+    *,
+    step: int,
+    edits: Sequence[_Edit] = (),
+    applied: Sequence[Task] = (),
+    loose: Sequence[Write] = (),
+    parent: str | None = None,
 ) -> tuple[Address, RunnableConfig]:
-    """Store the changed state as a checkpoint, and what the edits wrote on the one before it."""
+    """Store the changed state as a checkpoint, and what the edits wrote on the one before it.
+
+    Args:
+        base: What it starts from, changed.
+        source: How it came about; a fork follows `parent` instead of the checkpoint it starts from.
+        step: Its number.
+        edits: Updates that were applied.
+        applied: Stored results of tasks that were applied.
+        loose: Writes of no task that were applied.
+        parent: For a fork, the checkpoint that it follows.
+    """
     at, state, spec = base.at, base.state, base.at.graph.spec
     parents = base.parents
     copied = source == "fork"
     above = parent if copied else state.checkpoint_id if base.found is not None else None
-    versions = take_changes(state, spec)
-    checkpoint = make_checkpoint(state, step=step, updated=None)
-    metadata = metadata_of(source, step, parents)
-    rows = [] if base.found is None else [_rows(base, edit) for edit in edits if not _has_run(base, edit)]
-    state.checkpoint_id, state.version_format = checkpoint["id"], checkpoint["v"]
-    state.step, state.updated, state.old_names = step + 1, None, {}
-    carried = _carried(base, {edit.name for edit in edits})
     group = Group()
     persister = Persister(at.saver, "sync", at.place(), group.spawn)
     persister.head = base.head
+    versions = take_changes(state, spec)
+    metadata = metadata_of(source, step, parents)
+    rows = [] if base.found is None else [_rows(base, edit) for edit in edits if not _has_run(base, edit)]
+    if spec.deltas:
+        ledger = _ledger(base, persister, copied=copied)
+        if copied:
+            ledger.store_whole(state)
+        rows = [ledger.placeable(row) for row in rows]
+        for row in rows:
+            ledger.stored(row)
+        ledger.applied(NULL_TASK_ID, loose)
+        ledger.close(state, [*edits, *applied], versions, metadata)
+    checkpoint = make_checkpoint(state, step=step, updated=None)
+    state.checkpoint_id, state.version_format = checkpoint["id"], checkpoint["v"]
+    state.step, state.updated = step + 1, None
+    state.old_names = state.old_channels = {}
+    carried = _carried(base, {edit.name for edit in edits})
     if persister.needs_tasks:
         await group.open()
     try:
@@ -357,6 +415,21 @@ async def _store(
     finally:
         await group.close()
     return at.at(checkpoint["id"]), at.shown(checkpoint["id"], parents)
+
+
+def _ledger(base: _Base, persister: Persister, *, copied: bool) -> DeltaLedger:
+    ledger = DeltaLedger(
+        base.at.graph.spec,
+        at_end=False,
+        replaces=persister.replaces,
+        ordered=persister.ordered,
+        next_version=base.at.next_version,
+    )
+    found = base.found
+    if found is not None and copied:
+        found = found._replace(pending_writes=None)  # a copy does not follow what it copies
+    ledger.begin(found, shared=found is not None and found.checkpoint["id"] != base.head)
+    return ledger
 
 
 def _rows(base: _Base, edit: _Edit) -> TaskWrites:

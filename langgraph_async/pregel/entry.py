@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from langgraph_async.checkpoint.base import BaseCheckpointSaver, CheckpointTuple
 from langgraph_async.config import RunnableConfig
 from langgraph_async.constants import CHECKPOINT_ID, CHECKPOINT_NS, CONF, THREAD_ID
 from langgraph_async.errors import ConfigError
-from langgraph_async.pregel.model import RunScope
+from langgraph_async.pregel.deltas import COUNTERS, with_delta_values
+from langgraph_async.pregel.migrate import migrated
+from langgraph_async.pregel.model import GraphSpec, RunScope
 from langgraph_async.pregel.namespace import without_ids
+from langgraph_async.pregel.step.snapshot import FORMAT_VERSION
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -34,6 +37,11 @@ class Loaded:
     def superseded(self) -> bool:
         """Whether a newer checkpoint than the named one exists."""
         return self.addressed and self.checkpoint is not None and self.checkpoint.checkpoint["id"] != self.head
+
+    @property
+    def shared(self) -> bool:
+        """Whether another run may have gone on from the checkpoint already."""
+        return self.addressed or (self.checkpoint is not None and self.checkpoint.checkpoint["id"] != self.head)
 
 
 def place(run: RunScope, ns: str, checkpoint_id: str | None = None) -> RunnableConfig:
@@ -63,9 +71,23 @@ async def load(run: RunScope, start: str | None = None) -> Loaded:
     saver = run.saver
     if saver is None:
         return Loaded()
-    if run.is_root:
-        return await _load_root(run, saver, start)
-    return await _load_nested(run, saver)
+    loaded = await (_load_root(run, saver, start) if run.is_root else _load_nested(run, saver))
+    if loaded.checkpoint is None:
+        return loaded
+    return replace(loaded, checkpoint=await completed(run.spec, saver, loaded.checkpoint))
+
+
+async def completed(spec: GraphSpec, saver: BaseCheckpointSaver[Any], loaded: CheckpointTuple) -> CheckpointTuple:
+    """Return a checkpoint as the graph of today reads it, with all values.
+
+    Raises:
+        ReducerError: A reducer raised on the stored writes of a delta channel.
+    """
+    if loaded.checkpoint["v"] < FORMAT_VERSION:
+        loaded = await migrated(spec, saver, loaded)
+    if spec.deltas or COUNTERS in loaded.metadata:
+        loaded = await with_delta_values(spec, saver, loaded)
+    return loaded
 
 
 async def _load_root(run: RunScope, saver: BaseCheckpointSaver[Any], start: str | None) -> Loaded:

@@ -5,17 +5,17 @@ from __future__ import annotations
 import asyncio
 import copy
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Generic, Literal, Self
 
 from langgraph_async.aio.spawn import spawn
 from langgraph_async.aio.threads import wait_settled
 from langgraph_async.channels import BaseChannel, Topic
 from langgraph_async.channels.managed import ManagedValue, is_managed_value
 from langgraph_async.config import RunnableConfig, merge_configs
-from langgraph_async.constants import INTERRUPT, TASKS
+from langgraph_async.constants import END, INTERRUPT, TASKS
 from langgraph_async.errors import GraphBuildError
 from langgraph_async.pregel.address import subgraphs_of
-from langgraph_async.pregel.begin import RunOptions, calling_task, make_run
+from langgraph_async.pregel.begin import RunOptions, calling_task, make_run, names_task
 from langgraph_async.pregel.blocking import BlockingView
 from langgraph_async.pregel.builder import NodeBuilder
 from langgraph_async.pregel.check import check_graph
@@ -24,6 +24,7 @@ from langgraph_async.pregel.inspect import history, snapshot
 from langgraph_async.pregel.loop import PregelLoop
 from langgraph_async.pregel.model import GraphSpec, RunScope, make_spec
 from langgraph_async.pregel.node import Join, PregelNode, Schemas
+from langgraph_async.pregel.schema_view import SchemaView
 from langgraph_async.pregel.session import run_graph
 from langgraph_async.pregel.sinks import Item, Sink
 from langgraph_async.runtime import RunControl
@@ -41,9 +42,10 @@ from langgraph_async.types import (
     StateUpdate,
     StreamMode,
 )
+from langgraph_async.typing import ContextT, InputT, OutputT, StateT
 
 
-class Pregel(BlockingView):
+class Pregel(SchemaView, BlockingView, Generic[StateT, ContextT, InputT, OutputT]):
     """A graph that can be run: nodes, the channels between them, and how it talks to the outside.
 
     `StateGraph.compile` makes one; with `NodeBuilder` it can be put together by hand. Nothing of a run is kept in
@@ -240,7 +242,7 @@ class Pregel(BlockingView):
         run = self._begin(options, tuple(sinks), self.output_channels)
         if run.ns:
             mappers[run.ns_levels] = mappers[()]
-        loop = await run_graph(run, input, None, None)
+        loop = await run_graph(run, input)
         if collector is not None:
             return collector.result()
         return _result(run, loop, version, mappers[()].output)
@@ -274,7 +276,8 @@ class Pregel(BlockingView):
             context: As for `ainvoke`.
             stream_mode: ``"values"`` (the state after each superstep), ``"updates"`` (what each task wrote),
                 ``"custom"`` (what nodes write to their stream writer), ``"tasks"``, ``"checkpoints"``, ``"debug"``,
-                or several, and then every item says its mode. By default the graph's own.
+                or several, and then every item says its mode. By default the graph's own; for a call that passes
+                the config of the node it is made in, ``"values"``.
             print_mode: As for `ainvoke`.
             output_keys: Restricts values and updates to these channels.
             interrupt_before: As for `ainvoke`.
@@ -289,7 +292,7 @@ class Pregel(BlockingView):
             BaseException: As for `ainvoke`, after everything that came before was yielded.
         """
         parent = calling_task(self, config)
-        modes, is_list = parse_modes(stream_mode, "values" if parent is not None else self.stream_mode)
+        modes, is_list = parse_modes(stream_mode, "values" if names_task(config, parent) else self.stream_mode)
         options = _options(config, context, output_keys, interrupt_before, interrupt_after, durability, control)
         mappers = self._mappers(output_keys)
         form = shape(version, is_list=is_list, subgraphs=subgraphs, mappers=mappers)
@@ -496,13 +499,15 @@ def _result(run: RunScope, loop: PregelLoop, version: str, mapper: Callable[[dic
         return GraphOutput(value, loop.interrupts)
     if not loop.interrupts:
         return value
-    return {**(value if isinstance(value, dict) else {}), INTERRUPT: list(loop.interrupts)}
+    # What an entrypoint shows as its output is that of its last finished run, not of this one.
+    shown = value if isinstance(value, dict) and run.sinks.keys != END else {}
+    return {**shown, INTERRUPT: list(loop.interrupts)}
 
 
 async def _streamed(run: RunScope, value: Any, bus: Bus, on_lease: Callable[[Any], None]) -> None:
     boundary: Callable[[], Awaitable[None]] = bus.boundary
     try:
-        await run_graph(run, value, boundary, on_lease)
+        await run_graph(run, value, boundary, on_lease, lambda: bus.closed)
     finally:
         bus.close()
 

@@ -14,6 +14,7 @@ from langgraph_async.config import RunnableConfig
 from langgraph_async.constants import CHECKPOINT_ID, CHECKPOINT_NS, CONF, THREAD_ID
 from langgraph_async.errors import InvalidUpdateError
 from langgraph_async.pregel.address import Address, locate, subgraph_of
+from langgraph_async.pregel.entry import completed
 from langgraph_async.pregel.model import StepState
 from langgraph_async.pregel.step.apply import apply_tasks
 from langgraph_async.pregel.step.plan import plan
@@ -84,6 +85,7 @@ async def _read(at: Address, config: RunnableConfig, *, subgraphs: bool) -> Stat
 
 async def _shown(at: Address, found: CheckpointTuple, *, latest: bool, subgraphs: bool) -> StateSnapshot:
     spec = at.graph.spec
+    found = await completed(spec, at.saver, found)
     state = _restored(at, found)
     tasks = plan(spec, state, at.ns, to_run=False)
     restore_tasks(tasks, state.pending, source=found.metadata.get("source"))
@@ -95,6 +97,7 @@ async def _shown(at: Address, found: CheckpointTuple, *, latest: bool, subgraphs
         at.thread_id,
         asked=None if latest else _asked(state),
         nested=await _nested(at, tasks) if subgraphs else None,
+        path=at.path,
     )
     parents = found.metadata.get("parents") or {}
     parent_id = (found.parent_config or {}).get(CONF, {}).get(CHECKPOINT_ID)
@@ -143,9 +146,9 @@ def _asked(state: StepState) -> Mapping[str, tuple[Interrupt, ...]]:
 async def _nested(at: Address, tasks: Iterable[Task]) -> dict[str, StateSnapshot]:
     found: dict[str, StateSnapshot] = {}
     for task in tasks:
-        inner, ns = subgraph_of(at.graph, task.name), subgraph_namespace(task)
+        inner, ns = subgraph_of(at.graph, task.name), subgraph_namespace(task, at.path)
         if inner is not None and ns is not None:
-            below = at.below(inner, ns)
+            below = at.below(inner, task, ns)
             config: RunnableConfig = {CONF: {THREAD_ID: below.thread_id, CHECKPOINT_NS: below.ns}}
             found[task.id] = await _read(below, config, subgraphs=True)
     return found

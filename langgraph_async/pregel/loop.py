@@ -15,7 +15,7 @@ from typing import Any
 
 from langgraph_async.aio.group import Group
 from langgraph_async.checkpoint.base import TaskWrites
-from langgraph_async.constants import CHECKPOINT_MAP, CONF, ERROR, INPUT, NULL_TASK_ID, START
+from langgraph_async.constants import CHECKPOINT_MAP, CONF, ERROR, INPUT, NULL_TASK_ID, PREVIOUS, START
 from langgraph_async.errors import (
     EmptyInputError,
     ErrorCode,
@@ -29,10 +29,13 @@ from langgraph_async.errors import (
     create_error_message,
 )
 from langgraph_async.pregel.carry import as_pending, carried_writes
+from langgraph_async.pregel.deltas import DeltaLedger
 from langgraph_async.pregel.entry import Loaded, load, place
 from langgraph_async.pregel.known_ids import asked_ever
+from langgraph_async.pregel.message_ids import identified
 from langgraph_async.pregel.model import RunScope, StepState
 from langgraph_async.pregel.node import Write
+from langgraph_async.pregel.renames import check_nodes_exist
 from langgraph_async.pregel.runner import PregelRunner
 from langgraph_async.pregel.step.apply import apply_tasks
 from langgraph_async.pregel.step.emit import (
@@ -51,23 +54,23 @@ from langgraph_async.pregel.step.ingest import (
     is_empty,
     looks_like_map,
     no_saver_to_resume,
-    shared_input,
+    warn_of_unknown_keys,
 )
 from langgraph_async.pregel.step.pause import mark_passed, stops_at
 from langgraph_async.pregel.step.persist import Persister
 from langgraph_async.pregel.step.plan import plan
 from langgraph_async.pregel.step.snapshot import (
-    check_nodes_exist,
     empty_state,
     make_checkpoint,
     metadata_of,
     restore,
+    stub_of,
     take_changes,
 )
-from langgraph_async.pregel.stored import loose_writes, restore_tasks
+from langgraph_async.pregel.stored import loose_writes, reopened, restore_tasks
 from langgraph_async.pregel.task import Task
 from langgraph_async.pregel.task_view import task_states
-from langgraph_async.pregel.view import output
+from langgraph_async.pregel.view import detached, output
 from langgraph_async.types import Command, Interrupt
 
 _SLICE_S = 0.005
@@ -82,6 +85,8 @@ class PregelLoop:
         boundary: Awaited before the tasks of a superstep start: a stream's reader may hold the run there.
         start: Id of the checkpoint to start from instead of the newest.
         on_head: Told the newest checkpoint id before the run.
+        stopped: Tells whether the run was stopped: it then ends after the superstep, even if a node has swallowed
+            its cancellation.
 
     Attributes:
         state: Where the run stands; after the run, where it ended.
@@ -96,6 +101,7 @@ class PregelLoop:
         *,
         start: str | None = None,
         on_head: Callable[[str | None], None] | None = None,
+        stopped: Callable[[], bool] | None = None,
     ) -> None:
         self.state: StepState = empty_state(run.spec)
         if run.saver is None and run.parent is not None:
@@ -111,12 +117,16 @@ class PregelLoop:
         self._boundary = boundary
         self._start = start
         self._on_head = on_head
+        self._stopped = stopped
         self._group = Group()
         self._taken = 0
         self._slice_end = time.monotonic() + _SLICE_S
         self._persister: Persister | None = None
+        self._deltas: DeltaLedger | None = None
         if run.saver is not None:
-            self._persister = Persister(run.saver, run.durability, place(run, run.ns), self._group.spawn)
+            above = run.parent.run.saving if run.parent is not None else None
+            self._persister = Persister(run.saver, run.durability, place(run, run.ns), self._group.spawn, above)
+            run.saving = self._persister
 
     async def execute(self, value: Any) -> None:
         """Run the graph on `value` to its end, or to a pause.
@@ -139,12 +149,15 @@ class PregelLoop:
             error = exc
         error = await self._flush(error)
         await self._group.close()
-        if isinstance(error, GraphInterrupt):
-            self._leave_paused(error)
-        elif error is not None:
-            if isinstance(error, ParentCommand):
-                error.left_graph = True
-            raise error
+        try:
+            if isinstance(error, GraphInterrupt):
+                self._leave_paused(error)
+            elif error is not None:
+                if isinstance(error, ParentCommand):
+                    error.left_graph = True
+                raise error
+        finally:
+            error = None  # its traceback holds this frame
 
     async def _flush(self, error: BaseException | None) -> BaseException | None:
         if self._persister is None:
@@ -189,6 +202,9 @@ class PregelLoop:
             self._persister.head = loaded.head
         if loaded.checkpoint is not None:
             self.state = restore(run.spec, loaded.checkpoint)
+            self._recall_previous()
+        if run.spec.deltas and self._persister is not None:
+            self._deltas = self._open_ledger(self._persister, loaded)
         if self._goes_on(value, loaded):
             assert loaded.checkpoint is not None
             check_nodes_exist(run.spec, loaded.checkpoint, run.config.thread_id)
@@ -197,6 +213,12 @@ class PregelLoop:
             self._begin(value)
         if self._persister is not None:
             await self._persister.flush_unless_exit()
+
+    def _recall_previous(self) -> None:
+        """Give nodes what the last run of an entrypoint saved on the thread."""
+        run, state = self._run, self.state
+        if PREVIOUS in run.spec.channels and state.channels[PREVIOUS].is_available():
+            run.runtime = run.runtime.override(previous=detached(state.channels[PREVIOUS].get()))
 
     def _goes_on(self, value: Any, loaded: Loaded) -> bool:
         if loaded.checkpoint is None or not self.state.versions:
@@ -211,6 +233,20 @@ class PregelLoop:
         run_id = (run.config.given.get("metadata") or {}).get("run_id")
         return run_id is not None and loaded.checkpoint.metadata.get("run_id") == run_id
 
+    def _open_ledger(self, persister: Persister, loaded: Loaded) -> DeltaLedger:
+        run, state = self._run, self.state
+        ledger = DeltaLedger(
+            run.spec,
+            at_end=run.durability == "exit",
+            replaces=persister.replaces,
+            ordered=persister.ordered,
+            next_version=run.next_version,
+        )
+        ledger.begin(loaded.checkpoint, shared=loaded.shared)
+        if loaded.checkpoint is None:
+            persister.stub = stub_of(state)
+        return ledger
+
     def _begin(self, value: Any) -> None:
         spec, state = self._run.spec, self.state
         loose: list[Write] = []
@@ -218,14 +254,17 @@ class PregelLoop:
             if is_empty(value):
                 raise EmptyInputError("Received empty Command input: it has neither update, goto nor resume.")
             loose = command_writes(spec, Command(graph=value.graph, goto=value.goto))
+            command_writes(spec, Command(update=value.update))  # only checked: START writes it
             value = value.update if value.update is not None else {}
-        if self._run.parent is not None:
-            value = shared_input(spec, value, self._run.parent.run.spec)
+        warn_of_unknown_keys(spec, value, self._run.parent.run.spec if self._run.parent is not None else None)
         writes = input_writes(spec, value)
         if not writes:
             raise empty_input(spec)
+        writes = identified(spec, [*loose, *writes])
         unfinished = plan(spec, state, self._run.ns)
-        updated = apply_tasks(spec, state, unfinished, self._run.next_version, loose=[*loose, *writes])
+        updated = apply_tasks(spec, state, unfinished, self._run.next_version, loose=writes)
+        if self._deltas is not None and (rows := self._deltas.input_rows(state, writes)) is not None:
+            self._store(rows, True)
         state.seen.setdefault(INPUT, {})
         state.pending = []
         self._checkpoint("input", updated)
@@ -233,29 +272,38 @@ class PregelLoop:
     async def _resume(self, value: Any, loaded: Loaded) -> None:
         run, state = self._run, self.state
         answering = has_answer(value)
-        writes: list[Write] = []
-        if run.is_root and isinstance(value, Command):
-            writes = command_writes(run.spec, value)
-            if is_empty(value):
-                raise EmptyInputError("Received empty Command input: it has neither update, goto nor resume.")
-            if answering:
-                await self._take_answers(value.resume)
-                if run.replay is not None and not loaded.superseded:
-                    run.replay.before = None  # going on, not back: graphs inside go on, too
+        writes = await self._take_command(value, loaded) if run.is_root and isinstance(value, Command) else []
         travels = loaded.addressed and not answering
         if (travels and (loaded.superseded or loaded.foreign or not self._is_edit())) or loaded.superseded:
-            self._fork(carry=answering, foreign=loaded.foreign)
+            self._fork(carry=answering, foreign=loaded.foreign, anyway=bool(writes))
         elif travels:
             state.pending = [row for row in state.pending if row[1] == "__interrupt__"]
         stored = [] if travels else loose_writes(state.pending)
         if writes and self._persister is not None:
-            self._persister.put_writes(state.checkpoint_id, TaskWrites(NULL_TASK_ID, "", writes), hold=False)
+            # What is stored already keeps its positions, so the new writes have to come after it.
+            self._store(TaskWrites(NULL_TASK_ID, "", [*stored, *writes]), False)
         if stored or writes:
+            if self._deltas is not None:
+                self._deltas.applied(NULL_TASK_ID, [*stored, *writes])
             before = state.updated
             changed = apply_tasks(run.spec, state, [], run.next_version, loose=[*stored, *writes])
             state.updated = before | changed if before is not None else None
         mark_passed(state)
         self._show_values()
+
+    async def _take_command(self, command: Command[Any], loaded: Loaded) -> list[Write]:
+        """Take the answers that a command holds, and return its writes."""
+        run, state = self._run, self.state
+        writes = identified(run.spec, command_writes(run.spec, command))
+        if is_empty(command):
+            raise EmptyInputError("Received empty Command input: it has neither update, goto nor resume.")
+        if has_answer(command):
+            if loaded.superseded:
+                state.pending = reopened(plan(run.spec, state, run.ns), state.pending)
+            await self._take_answers(command.resume)
+            if run.replay is not None and not loaded.superseded:
+                run.replay.before = None  # going on, not back: graphs inside go on, too
+        return writes
 
     def _is_edit(self) -> bool:
         return self.state.metadata.get("source") in ("update", "fork")
@@ -276,11 +324,12 @@ class PregelLoop:
         restore_tasks(tasks, self.state.pending, source=self.state.metadata.get("source"))
         return tasks
 
-    def _fork(self, *, carry: bool, foreign: bool) -> None:
+    def _fork(self, *, carry: bool, foreign: bool, anyway: bool) -> None:
+        """Make a new checkpoint to go on from; without tasks only if `anyway`, since then nothing would follow."""
         state = self.state
         before = self._stored_tasks()
         state.pending = []
-        if not before:
+        if not before and not anyway:
             return
         mark_passed(state)
         if foreign:
@@ -329,14 +378,22 @@ class PregelLoop:
         if self._boundary is not None:
             await self._boundary()
         if todo:
-            runner = PregelRunner(run, state, self._group, self._store if self._persister is not None else None)
+            runner = self._runner()
             await runner.run(todo)
+            if any(lease.evicted_by for lease in run.leases):
+                raise asyncio.CancelledError  # a node may have swallowed it
             paused = paused or runner.paused
         if paused:
             for task in tasks:
                 if task.left_alone:
                     emit_interrupts(run, state, task.asked)
             raise GraphInterrupt([question for task in tasks if not task.finished for question in task.asked])
+
+    def _runner(self) -> PregelRunner:
+        persister = self._persister
+        store = self._store if persister is not None else None
+        stored = persister.flush if persister is not None and self._run.durability == "sync" else None
+        return PregelRunner(self._run, self.state, self._group, store, stored)
 
     def _unfinished(self, tasks: Sequence[Task]) -> list[Task]:
         """Show the results that were stored before, and return the tasks that are to run."""
@@ -347,6 +404,8 @@ class PregelLoop:
 
     def _store(self, rows: TaskWrites, last: bool) -> None:
         assert self._persister is not None
+        if self._deltas is not None:
+            self._deltas.stored(rows)
         self._persister.put_writes(self.state.checkpoint_id, rows, hold=last)
 
     async def _close_step(self, tasks: list[Task]) -> None:
@@ -364,8 +423,10 @@ class PregelLoop:
         if self._persister is None:
             state.step += 1
         else:
-            self._checkpoint("loop", updated)
+            self._checkpoint("loop", updated, tasks)
             await self._persister.boundary()
+        if self._stopped is not None and self._stopped():
+            raise asyncio.CancelledError
         if run.interrupt_after and stops_at(state, run.interrupt_after, tasks):
             if run.sinks.checkpoints and run.saver is not None:
                 state.tasks = plan(run.spec, state, run.ns)
@@ -385,7 +446,7 @@ class PregelLoop:
             if not exc.key or any(key == exc.key for key, _ in task.writes):
                 self._store(TaskWrites(task.id, task.path_text, [(ERROR, error)]), False)
 
-    def _checkpoint(self, source: str, updated: set[str] | None) -> None:
+    def _checkpoint(self, source: str, updated: set[str] | None, tasks: Sequence[Task] = ()) -> None:
         """Make the state a checkpoint, and count the superstep."""
         state, run = self.state, self._run
         step = state.step
@@ -393,15 +454,16 @@ class PregelLoop:
         if self._persister is None:
             return
         versions = take_changes(state, run.spec)
-        checkpoint = make_checkpoint(state, step=step, updated=updated)
         metadata = metadata_of(source, step, run.checkpoint_map)
+        anchored = self._deltas.close(state, tasks, versions, metadata) if self._deltas is not None else None
+        checkpoint = make_checkpoint(state, step=step, updated=updated)
         parent = state.checkpoint_id if state.stored else None
-        self._persister.put_checkpoint(parent, checkpoint, metadata, versions)
+        self._persister.put_checkpoint(parent, checkpoint, metadata, versions, anchored)
         state.parent_id, state.checkpoint_id = parent, checkpoint["id"]
         state.version_format = checkpoint["v"]
         state.metadata = metadata
         state.stored = True
-        state.old_names = {}
+        state.old_names = state.old_channels = {}
 
     def _show_checkpoint(self) -> None:
         run, state = self._run, self.state
@@ -412,12 +474,17 @@ class PregelLoop:
             state,
             config=self._coordinates(state.checkpoint_id),
             parent_config=self._coordinates(parent) if parent is not None else None,
-            tasks=task_states(run.spec, state.tasks, run.config.thread_id),
+            tasks=task_states(
+                run.spec,
+                state.tasks,
+                run.config.thread_id,
+                path=run.parent.memory_path if run.parent is not None else "",
+            ),
         )
 
     def _coordinates(self, checkpoint_id: str) -> dict[str, Any]:
         run = self._run
-        found: dict[str, Any] = {**place(run, run.ns, checkpoint_id)[CONF]}
+        found: dict[str, Any] = dict(place(run, run.ns, checkpoint_id).get(CONF) or {})
         if run.ns:
             found[CHECKPOINT_MAP] = {**run.checkpoint_map, run.ns: checkpoint_id}
         return {CONF: found}

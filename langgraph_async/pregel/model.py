@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from langgraph_async.channels.base import BaseChannel
+from langgraph_async.channels.delta import DeltaChannel
 from langgraph_async.channels.last_value import LastValue
 from langgraph_async.channels.managed import ManagedValue
 from langgraph_async.channels.untracked import UntrackedValue
@@ -23,6 +24,7 @@ from langgraph_async.types import Durability
 
 if TYPE_CHECKING:
     from langgraph_async.aio.limiter import Limiter
+    from langgraph_async.pregel.lease import Lease
     from langgraph_async.pregel.replay import Answers, Replay
     from langgraph_async.pregel.scope import TaskScope
     from langgraph_async.pregel.sinks import Sinks
@@ -48,6 +50,7 @@ class GraphSpec:
         untracked: Channels that are never stored.
         validated: Channels whose reduced value the schema checks.
         plain: Channels of `value_keys` that keep the last value and do nothing else.
+        deltas: Channels that are stored as their writes.
     """
 
     name: str
@@ -67,6 +70,7 @@ class GraphSpec:
     untracked: frozenset[str]
     validated: frozenset[str]
     plain: frozenset[str]
+    deltas: tuple[str, ...]
     joins: tuple[Join, ...]
     renamed: Mapping[str, str]
     schemas: Schemas | None
@@ -131,6 +135,7 @@ def make_spec(
         ),
         untracked=frozenset(key for key, channel in channels.items() if isinstance(channel, UntrackedValue)),
         plain=frozenset(key for key in value_keys if type(channels[key]) is LastValue),
+        deltas=tuple(key for key, channel in channels.items() if isinstance(channel, DeltaChannel)),
         validated=frozenset(schemas.result_validators) if schemas is not None else frozenset(),
         joins=joins,
         renamed=renamed,
@@ -179,6 +184,7 @@ class StepState:
         parent_id: Id of the checkpoint's parent, or None.
         stored: Whether the checkpoint is stored, or will be.
         old_names: Node to the name under which the checkpoint knows it, where it was renamed since.
+        old_channels: The same for channels of edges and joins.
         remaining_steps: Supersteps that this run may still take, the one being planned or run included.
         dirty: Channels that got a new version since the last checkpoint.
         stored_values: What the channels stored in that checkpoint.
@@ -201,6 +207,7 @@ class StepState:
     parent_id: str | None
     stored: bool
     old_names: dict[str, str] = field(default_factory=dict)
+    old_channels: dict[str, str] = field(default_factory=dict)
     remaining_steps: int = 0
     dirty: set[str] = field(default_factory=set)
     stored_values: dict[str, Any] = field(default_factory=dict)
@@ -229,6 +236,8 @@ class RunScope:
         interrupt_before, interrupt_after: Static breakpoints: node names, or ``"*"``.
         next_version: From the newest channel version to the next.
         thread_ident: Thread in which the event loop runs.
+        leases: Holds on threads that this run and those around it have.
+        saving: What stores the run, or None without a saver.
     """
 
     spec: GraphSpec
@@ -251,6 +260,8 @@ class RunScope:
     store: Any = None
     cache: Any = None
     thread_ident: int = 0
+    leases: tuple[Lease, ...] = ()
+    saving: Any = None
 
     @property
     def is_root(self) -> bool:

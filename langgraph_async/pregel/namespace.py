@@ -32,27 +32,35 @@ def without_ids(namespace: str) -> str:
     return NS_SEP.join(part for part in parts if not part.isdigit())
 
 
-def with_memory(namespace: str, instance: int) -> str:
-    """Return where a graph with memory of its own keeps it.
+def memory_namespace(graph_path: str, node: str, instance: int) -> str:
+    """Return where a graph with memory of its own keeps it: the path of node names, without task ids.
 
     Args:
-        namespace: Namespace of the calling task, ids included.
-        instance: Which of several parallel sends to the same node this is, counted from 0.
+        graph_path: The same for the graph that calls it, ``""`` for the root.
+        node: Node that calls it.
+        instance: Which of several parallel sends to that node, counted from 0: each has a memory of its own.
     """
-    path = without_ids(namespace)
-    return f"{path}{NS_END}{instance}" if instance else path
+    own = f"{node}{NS_END}{instance}" if instance else node
+    return f"{graph_path}{NS_SEP}{own}" if graph_path else own
+
+
+def memory_path(namespace: str) -> str:
+    """Return `namespace` without task ids and call counters, but with what tells apart parallel sends."""
+    return NS_SEP.join(_without_task_id(part) for part in namespace.split(NS_SEP) if not part.isdigit())
 
 
 def memory_of(namespace: str) -> str:
-    """Return where a graph with memory of its own keeps it, from a namespace that may still hold task ids.
+    """Return the memory namespace that is meant by one that may still hold task ids.
 
-    What tells apart parallel sends and repeated calls stays.
+    What tells apart parallel sends, and the last call counter, stay.
     """
-    parts = namespace.split(NS_SEP)
-    count = f"{NS_SEP}{parts.pop()}" if len(parts) > 1 and parts[-1].isdigit() else ""
-    _, _, last = parts[-1].partition(NS_END)
-    instance = f"{NS_END}{last}" if last.isdigit() else ""
-    return f"{without_ids(NS_SEP.join(parts))}{instance}{count}"
+    above, _, count = namespace.rpartition(NS_SEP)
+    return f"{memory_path(above)}{NS_SEP}{count}" if above and count.isdigit() else memory_path(namespace)
+
+
+def _without_task_id(part: str) -> str:
+    name, _, rest = part.partition(NS_END)
+    return part if rest.isdigit() else name
 
 
 def levels(namespace: str) -> tuple[str, ...]:

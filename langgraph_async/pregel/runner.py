@@ -9,10 +9,12 @@ one fails, those that were not reached yet still run up to their first await, as
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from contextvars import copy_context
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from langgraph_async import ambient
 from langgraph_async.aio.driving import drive
@@ -22,37 +24,59 @@ from langgraph_async.aio.threads import wait_settled
 from langgraph_async.checkpoint.base import TaskWrites
 from langgraph_async.errors import (
     GraphInterrupt,
+    MissingNodeError,
     NodeCancelledError,
     ParentCommand,
     is_invalid_resume,
 )
+from langgraph_async.pregel.calls import Calls
 from langgraph_async.pregel.model import RunScope, StepState
 from langgraph_async.pregel.node import Write
 from langgraph_async.pregel.scope import TaskScope
 from langgraph_async.pregel.step import commit
 from langgraph_async.pregel.step.attempt import run_attempt
 from langgraph_async.pregel.step.emit import emit_interrupts, emit_task_result, emit_updates
-from langgraph_async.pregel.task import Task
+from langgraph_async.pregel.task import CallTask, Task
 
 Store: TypeAlias = Callable[[TaskWrites, bool], None]
 """Takes a task's writes, and whether it was the last one of its superstep."""
 
+_LOCK = threading.Lock()
+
 
 class PregelRunner:
-    """Runs the tasks of one superstep.
+    """Runs the tasks of one superstep, and the functions that they call.
+
+    Args:
+        run: The run.
+        state: The state that the superstep starts from.
+        group: Owns the asyncio tasks.
+        store: Takes the writes of a task, or None without a saver.
+        stored: Waits until what was taken is stored; given when the result of a call must be stored before its
+            caller sees it.
 
     Attributes:
         paused: Whether any task paused; a static breakpoint in a nested graph asks nothing.
         failure: What the first failed task raised, or None.
     """
 
-    def __init__(self, run: RunScope, state: StepState, group: Group, store: Store | None) -> None:
+    def __init__(
+        self,
+        run: RunScope,
+        state: StepState,
+        group: Group,
+        store: Store | None,
+        stored: Callable[[], Awaitable[None]] | None = None,
+    ) -> None:
         self.paused = False
         self.failure: BaseException | None = None
         self._run = run
         self._state = state
         self._group = group
         self._store = store
+        self._stored = stored
+        self._loop = asyncio.get_running_loop()
+        self._calls: Calls | None = None
         self._queue: deque[Task] = deque()
         self._left = 0
         self._aborting = False
@@ -82,7 +106,7 @@ class PregelRunner:
         limiter = self._run.limiter
         if limiter is not None:
             await limiter.acquire()
-        scope = TaskScope(self._run, task, self._state)
+        scope = TaskScope(self._run, task, self._state, self)
         cancelled = await self._attempt(scope, None)
         if cancelled is not None:
             raise cancelled
@@ -94,7 +118,10 @@ class PregelRunner:
         self._start_worker()
         interrupted = await wait_settled(self._done, self._interrupt)
         if interrupted is not None:
-            raise interrupted
+            try:
+                raise interrupted
+            finally:
+                interrupted = None  # its traceback holds this frame
 
     # -- workers ----------------------------------------------------------------------------------------------
 
@@ -110,7 +137,7 @@ class PregelRunner:
         while self._queue:
             if limiter is not None and not await self._take_slot(limiter, me):
                 break
-            scope = TaskScope(self._run, self._queue.popleft(), self._state)
+            scope = TaskScope(self._run, self._queue.popleft(), self._state, self)
             self._running[me] = scope
             cancelled = await self._attempt(scope, self._suspended)
             del self._running[me]
@@ -166,7 +193,9 @@ class PregelRunner:
             self._finish()
 
     def _interrupt(self) -> None:
-        """The caller was cancelled: cancel what has started, and start nothing more."""
+        """The caller was cancelled: cancel what has started, once, and start nothing more."""
+        if self._aborting:
+            return
         self._forget_queue()
         self._abort()
         self._finish()
@@ -190,14 +219,26 @@ class PregelRunner:
         writes: list[Write] = []
         error: BaseException | None = None
         interrupted: asyncio.CancelledError | None = None
+        counted = False
         try:
             try:
                 writes = await drive(run_attempt(scope), context, on_suspend)
             except BaseException as exc:  # noqa: BLE001
                 error = exc
+            if scope.running:
+                interrupted = await drive(scope.finish_calls(error), context, on_suspend)
+                error = error or interrupted
             if scope.hosts:
-                interrupted = await scope.end_graphs()
+                interrupted = await scope.end_graphs() or interrupted
+            self._left -= 1
+            counted = True
             return self._settle(scope, writes, error) or interrupted
+        except BaseException as exc:  # noqa: BLE001
+            # Nothing but what stores and tells raises here; nobody must wait for a task that cannot be settled.
+            if not counted:
+                self._left -= 1
+            self._give_up(exc)
+            return interrupted
         finally:
             error = None  # its traceback holds this frame
             scope.close()
@@ -239,7 +280,8 @@ class PregelRunner:
 
     def _succeed(self, scope: TaskScope, writes: list[Write]) -> None:
         task, sinks = scope.task, self._run.sinks
-        self._save(commit.success(scope, writes, store=self._store is not None))
+        rows = commit.success(scope, writes, store=self._store is not None)
+        self._save(rows, commit.answered(scope) if rows is not None and not rows.replace else None)
         if sinks.updates and (scope.stepwise is None or not writes):
             emit_updates(self._run, task, writes)
         if sinks.tasks:
@@ -258,10 +300,9 @@ class PregelRunner:
         if isinstance(exc, ParentCommand):
             self._save(None)
         else:
-            note = f"During task with name '{task.name}' and id '{task.id}'"
-            if note not in getattr(exc, "__notes__", ()):
-                exc.add_note(note)
-            self._save(commit.failure(scope, exc))
+            _annotate(exc, f"During task with name '{task.name}' and id '{task.id}'")
+            # A graph inside that has lost a node changes nothing of the thread.
+            self._save(None if isinstance(exc, MissingNodeError) else commit.failure(scope, exc))
             emit_task_result(self._run, task, error=exc)
         if self.failure is None:
             self.failure = exc
@@ -269,16 +310,46 @@ class PregelRunner:
                 self._abort()
         elif exc is not self.failure:
             attached = getattr(self.failure, "__langgraph_siblings__", ())
-            self.failure.__langgraph_siblings__ = (*attached, exc)  # type: ignore[attr-defined]
-            self.failure.add_note(f"In the same superstep node '{task.name}' failed too: {exc!r}")
+            with suppress(AttributeError):
+                self.failure.__langgraph_siblings__ = (*attached, exc)  # type: ignore[attr-defined]
+            _annotate(self.failure, f"In the same superstep node '{task.name}' failed too: {exc!r}")
 
-    def _save(self, rows: TaskWrites | None) -> None:
-        self._left -= 1
-        if self._store is None or rows is None:
-            return
-        try:
+    def _save(self, rows: TaskWrites | None, before: TaskWrites | None = None) -> None:
+        if self._store is not None and rows is not None:
+            if before is not None:
+                self._store(before, True)
             self._store(rows, self._left == 0)
+
+    def _give_up(self, exc: BaseException) -> None:
+        """End the superstep: something could not be stored, or told."""
+        if self.failure is None:
+            self.failure = exc
+            self._abort()
+
+    # -- the functions that tasks call ------------------------------------------------------------------------
+
+    def start_call(self, caller: TaskScope, task: CallTask) -> Any:
+        """Start a call that a task makes, and return the future of its result."""
+        if self._calls is None:
+            save = self._save_call if self._store is not None else None
+            calls = Calls(
+                run=self._run, state=self._state, group=self._group, save=save, stored=self._stored, loop=self._loop
+            )
+            with _LOCK:
+                self._calls = self._calls or calls
+        return self._calls.start(caller, task)
+
+    def _save_call(self, rows: TaskWrites) -> BaseException | None:
+        assert self._store is not None
+        try:
+            self._store(rows, False)
         except Exception as exc:  # noqa: BLE001
-            if self.failure is None:
-                self.failure = exc
-                self._abort()
+            self._give_up(exc)
+            return exc
+        return None
+
+
+def _annotate(exc: BaseException, note: str) -> None:
+    if note not in getattr(exc, "__notes__", ()):
+        with suppress(AttributeError, TypeError):  # not every class lets itself be written on
+            exc.add_note(note)

@@ -1,4 +1,4 @@
-"""What a running task offers to the code inside it: answers, config, runtime, and a place for nested graphs.
+"""What a running task offers to the code inside it: answers, config, runtime, calls, and a place for nested graphs.
 
 One `TaskScope` stands behind the ambient context variable while one attempt of one task runs.
 """
@@ -9,16 +9,17 @@ import asyncio
 import threading
 import warnings
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from langgraph_async.aio.threads import wait_settled
 from langgraph_async.config import RunnableConfig, merge_configs
 from langgraph_async.constants import CONF, MISSING, RESUME
 from langgraph_async.errors import GraphInterrupt
 from langgraph_async.ids import interrupt_id
-from langgraph_async.pregel.answer import check_answer, schema_of
+from langgraph_async.pregel.answer import check_answer, same_value, schema_of
 from langgraph_async.pregel.model import RunScope, StepState
-from langgraph_async.pregel.task import HOLE, Task
+from langgraph_async.pregel.namespace import memory_namespace
+from langgraph_async.pregel.task import HOLE, CallTask, Task
 from langgraph_async.runtime import NO_WRITER, ExecutionInfo, Runtime
 from langgraph_async.types import Interrupt
 
@@ -28,6 +29,20 @@ if TYPE_CHECKING:
 _LOCK = threading.Lock()
 
 
+class CallStarter(Protocol):
+    """What runs the functions that tasks call."""
+
+    def start_call(self, caller: TaskScope, task: CallTask) -> Any:
+        """Start a call, and return the future of its result. May be called from a worker thread."""
+
+
+class Cancellable(Protocol):
+    """A running call."""
+
+    def cancel(self) -> None:
+        """Ask it to end."""
+
+
 class TaskScope:
     """One attempt of one task, as seen from inside it.
 
@@ -35,6 +50,11 @@ class TaskScope:
         run: The run it belongs to.
         task: The task.
         state: The state it started from; read only.
+        caller: For a called function: the scope of the task that called it.
+        calls_made: How many functions it has called.
+        running: Its calls that have not ended.
+        refusing: It was cancelled in a worker thread, where only a call can tell it so.
+        starter: Runs its calls.
         paused: It has asked, or a graph inside it has stopped at a breakpoint: whatever its code makes of the
             signal, the task is paused.
         pauses: Questions it has asked in this attempt that have no answer, in the order of the calls.
@@ -52,9 +72,12 @@ class TaskScope:
     __slots__ = (
         "_asked",
         "_config",
+        "_idle",
         "_runtime",
         "_writer",
         "body",
+        "caller",
+        "calls_made",
         "closed",
         "graph_calls",
         "holds_slot",
@@ -63,17 +86,31 @@ class TaskScope:
         "node_error",
         "paused",
         "pauses",
+        "refusing",
         "run",
+        "running",
+        "starter",
         "state",
         "stepwise",
         "task",
         "used",
     )
 
-    def __init__(self, run: RunScope, task: Task, state: StepState) -> None:
+    def __init__(
+        self,
+        run: RunScope,
+        task: Task,
+        state: StepState,
+        starter: CallStarter | None = None,
+        caller: TaskScope | None = None,
+    ) -> None:
         self.run = run
         self.task = task
         self.state = state
+        self.caller = caller
+        self.calls_made = 0
+        self.running: set[Cancellable] | tuple[()] = ()
+        self.refusing = False
         self.pauses: list[Interrupt] = []
         self.paused = False
         self.used = 0
@@ -86,6 +123,8 @@ class TaskScope:
         self.body: list[tuple[str, Any]] | None = None
         self.stepwise: Callable[[list[tuple[str, Any]]], None] | None = None
         self._asked = 0
+        self.starter = starter
+        self._idle: asyncio.Future[None] | None = None
         self._config: RunnableConfig | None = None
         self._runtime: Runtime[Any] | None = None
         self._writer: ChunkWriter | None = None
@@ -102,25 +141,25 @@ class TaskScope:
         with _LOCK:
             slot = self._asked
             self._asked += 1
-        answer = self._answer(slot)
+        answer = self._answer(slot, value)
         schema, adapter = schema_of(response_schema)
         if answer is not MISSING:
             try:
                 return check_answer(adapter, answer)
             except ValueError:
-                self.invalid[slot] = Interrupt(value, self._question_id(slot), response_schema=schema)
+                self.invalid[slot] = Interrupt(value, self._question_id(slot, value), response_schema=schema)
                 raise
-        question = Interrupt(value, self._question_id(slot), response_schema=schema)
+        question = Interrupt(value, self._question_id(slot, value), response_schema=schema)
         self.pauses.append(question)
         self.paused = True
         raise GraphInterrupt([question])
 
-    def _answer(self, slot: int) -> Any:
+    def _answer(self, slot: int, value: Any) -> Any:
         answers = self.task.answers
         if slot < len(answers) and answers[slot] is not HOLE:
             self.used = max(self.used, slot + 1)
             return answers[slot]
-        answer = self.run.answers.take(self._question_id(slot))
+        answer = self.run.answers.take(self._question_id(slot, value))
         if answer is MISSING:
             return MISSING
         while len(answers) <= slot:
@@ -129,13 +168,13 @@ class TaskScope:
         self.used = max(self.used, slot + 1)
         return answer
 
-    def _question_id(self, slot: int) -> str:
+    def _question_id(self, slot: int, value: Any) -> str:
         own = interrupt_id(self.task.ns, slot)
         if any(known.id == own for known in self.task.asked):
             return own
-        return self._carried_id(slot) or own
+        return self._carried_id(slot, value) or own
 
-    def _carried_id(self, slot: int) -> str | None:
+    def _carried_id(self, slot: int, value: Any) -> str | None:
         """Return the id under which an older checkpoint of this node already asked the question."""
         taken = self.run.answers.taken
         carried = [q for q in self.task.carried if q.id not in taken]
@@ -143,15 +182,16 @@ class TaskScope:
         place = sum(1 for i in range(slot) if i >= len(answers) or answers[i] is HOLE)
         if place < len(carried):
             return carried[place].id
-        return self._carried_by_parent() if not place else None
+        return self._carried_by_parent(value) if not place else None
 
-    def _carried_by_parent(self) -> str | None:
-        scope = self.run.parent
+    def _carried_by_parent(self, value: Any) -> str | None:
+        # A graph inside begins anew after an edit around it, so its first question need not be the one that is open.
+        scope = self.around
         while scope is not None:
             for question in scope.task.carried:
-                if question.id not in self.run.answers.taken:
+                if question.id not in self.run.answers.taken and same_value(question.value, value):
                     return question.id
-            scope = scope.run.parent
+            scope = scope.around
         return None
 
     def reopen_invalid(self) -> None:
@@ -172,6 +212,19 @@ class TaskScope:
         stored = [Interrupt(None) if a is HOLE else a for a in answers]
         return [(RESUME, stored)]
 
+    @property
+    def around(self) -> TaskScope | None:
+        """The scope of the task that this one runs in: its caller, or the task that called its graph."""
+        return self.caller if self.caller is not None else self.run.parent
+
+    @property
+    def depth(self) -> int:
+        """How many tasks this one runs in."""
+        scope, depth = self.around, 0
+        while scope is not None:
+            scope, depth = scope.around, depth + 1
+        return depth
+
     # -- config and runtime -----------------------------------------------------------------------------------
 
     @property
@@ -179,7 +232,7 @@ class TaskScope:
         """The task's config: the run's, with the task's coordinates and the node's tags and metadata."""
         if self._config is None:
             task, run = self.task, self.run
-            given = run.config.given
+            given = run.config.given if self.caller is None else self.caller.config
             base: dict[str, Any] = {k: v for k, v in given.items() if k not in ("run_name", "run_id")}
             metadata = {
                 "langgraph_step": task.step,
@@ -192,7 +245,7 @@ class TaskScope:
             configurable = {
                 "checkpoint_ns": task.ns,
                 "checkpoint_id": None,
-                "checkpoint_map": {**run.checkpoint_map, run.ns: task.checkpoint_id},
+                "checkpoint_map": self.checkpoint_map,
             }
             merged = merge_configs(base, {"tags": list(task.node.tags), "metadata": metadata})
             merged[CONF] = {**(merged.get(CONF) or {}), **configurable}
@@ -230,9 +283,98 @@ class TaskScope:
                 self._writer.close()
         return self._writer
 
-    def call(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], options: Any) -> Any:  # noqa: ARG002
-        """Refuse: the functional API is not part of this run."""
-        raise RuntimeError(f"Task {function!r} cannot be called here.")
+    @property
+    def checkpoint_map(self) -> dict[str, str]:
+        """Namespace of each graph and each calling task around what runs inside, to its checkpoint id."""
+        if self.caller is None:
+            return {**self.run.checkpoint_map, self.run.ns: self.task.checkpoint_id}
+        return {**self.caller.checkpoint_map, self.caller.task.ns: self.task.checkpoint_id}
+
+    # -- calls --------------------------------------------------------------------------------------------------
+
+    def call(self, name: str, node: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Start a functional task as a child of this one, and return the future of its result.
+
+        Raises:
+            RuntimeError: The attempt is over.
+            asyncio.CancelledError: The attempt was cancelled, and runs in a worker thread.
+        """
+        if self.refusing:
+            raise asyncio.CancelledError(f"{self.task.name!r} was cancelled; it cannot call {name!r} any more.")
+        if self.closed or self.starter is None:
+            raise RuntimeError(
+                f"Task {name!r} was called by code that outlived {self.task.name!r}, which started it. Await everything"
+                " a node or task starts before it returns."
+            )
+        with _LOCK:
+            index = self.calls_made
+            self.calls_made += 1
+        return self.starter.start_call(self, CallTask(name, node, (args, kwargs), self.task, index))
+
+    def enter_call(self, call: Cancellable) -> None:
+        """Note that a call is running, and give the slot to others while any is."""
+        if not self.running:
+            self.running = set()
+        assert isinstance(self.running, set)
+        self.running.add(call)
+        self._step_out()
+
+    def leave_call(self, call: Cancellable, child: TaskScope) -> None:
+        """Note that a call has ended; if it was the last, this task takes its slot over."""
+        assert isinstance(self.running, set)
+        self.running.discard(call)
+        limiter = self.run.limiter
+        if limiter is not None:
+            if not self.waits and not self.holds_slot and not self.closed:
+                # A call that was cancelled before it had a slot has none to hand over; there may be one free.
+                self.holds_slot = child.holds_slot or limiter.try_acquire()
+            elif child.holds_slot:
+                limiter.release()
+            child.holds_slot = False
+        if not self.running and self._idle is not None and not self._idle.done():
+            self._idle.set_result(None)
+
+    def cancel_calls(self) -> None:
+        """Cancel the calls that have not ended."""
+        for call in tuple(self.running):
+            call.cancel()
+
+    def refuse_calls(self) -> None:
+        """Cancel the calls that have not ended, and refuse more: the only way to stop a function in a thread."""
+        self.refusing = True
+        self.cancel_calls()
+
+    async def finish_calls(self, error: BaseException | None) -> asyncio.CancelledError | None:
+        """Wait until all calls have ended; cancel them first if the task has failed.
+
+        Returns:
+            The last cancellation that arrived meanwhile, for which the calls were cancelled; or None.
+        """
+        if error is not None and not (self.paused or isinstance(error, GraphInterrupt)):
+            self.cancel_calls()
+        interrupted: asyncio.CancelledError | None = None
+        while self.running:
+            self._idle = asyncio.get_running_loop().create_future()
+            interrupted = await wait_settled(self._idle, self.cancel_calls) or interrupted
+        return interrupted
+
+    @property
+    def waits(self) -> bool:
+        """Whether a graph or function that it called has not ended."""
+        return bool(self.running or self.hosts)
+
+    def _step_out(self) -> None:
+        if self.holds_slot and self.run.limiter is not None:
+            self.holds_slot = False
+            self.run.limiter.release()
+
+    # -- for graphs called inside -----------------------------------------------------------------------------
+
+    @property
+    def memory_path(self) -> str:
+        """Where a graph that is called here keeps memory of its own."""
+        above = self.run.parent
+        return memory_namespace(above.memory_path if above is not None else "", self.task.known_as, self.task.instance)
 
     def enter_graph(self) -> int:
         """Count a graph that is called inside the task; return which call it is."""
@@ -245,16 +387,14 @@ class TaskScope:
         host = asyncio.current_task()
         assert host is not None
         self.hosts.append(host)
-        if self.holds_slot and self.run.limiter is not None:
-            self.holds_slot = False
-            self.run.limiter.release()
+        self._step_out()
 
     async def leave_graph(self, *, wait: bool) -> None:
         """Note that a graph inside has ended; with `wait`, take the slot back before the node goes on."""
         host = asyncio.current_task()
         assert host is not None
         self.hosts.remove(host)
-        if self.run.limiter is not None and not self.hosts and not self.holds_slot and wait and not self.closed:
+        if self.run.limiter is not None and not self.waits and not self.holds_slot and wait and not self.closed:
             await self.run.limiter.acquire()
             self.holds_slot = True
 
@@ -278,16 +418,16 @@ class TaskScope:
     def close(self) -> None:
         """End the attempt: code that outlives it can neither ask nor write."""
         self.closed = True
+        self.stepwise = None
         if self._writer is not None:
             self._writer.close()
 
-    # -- for graphs called inside -----------------------------------------------------------------------------
-
     def pause(self, questions: tuple[Interrupt, ...]) -> None:
-        """Note that a graph called inside has paused, so that the task pauses whatever its code does."""
+        """Note that a graph or function called inside has paused, so that the task pauses whatever its code does."""
         if self.closed:
             warnings.warn(
-                f"A graph called inside node {self.task.name!r} paused after the node had ended; nobody can answer it.",
+                f"A graph or task called inside node {self.task.name!r} paused after the node had ended; nobody can "
+                "answer it.",
                 RuntimeWarning,
                 stacklevel=2,
             )

@@ -8,11 +8,16 @@ from typing import Any
 from langgraph_async.pregel import lease as leases
 from langgraph_async.pregel.loop import PregelLoop
 from langgraph_async.pregel.model import RunScope
+from langgraph_async.pregel.replay import Replay
 from langgraph_async.pregel.traceback_trim import trimmed
 
 
 async def run_graph(
-    run: RunScope, value: Any, boundary: Callable[[], Awaitable[None]] | None, on_lease: Callable[[Any], None] | None
+    run: RunScope,
+    value: Any,
+    boundary: Callable[[], Awaitable[None]] | None = None,
+    on_lease: Callable[[Any], None] | None = None,
+    stopped: Callable[[], bool] | None = None,
 ) -> PregelLoop:
     """Run a graph to its end or to a pause, and return the loop that ran it.
 
@@ -21,35 +26,38 @@ async def run_graph(
         value: Its input.
         boundary: Awaited before the tasks of a superstep start.
         on_lease: Given the run's hold on its thread, when it has one.
+        stopped: Tells whether the caller has left; the run then ends even if a node swallows its cancellation.
 
     Raises:
         ThreadConflictError: The thread is busy, or another run took it over.
     """
     try:
         if run.is_root and run.saver is not None and run.config.thread_id is not None:
-            return await _run_leased(run, value, boundary, on_lease)
+            return await _run_leased(run, value, boundary, on_lease, stopped)
         if run.parent is None:
-            return await _run(run, value, boundary, None)
-        return await _run_inside(run, value, boundary)
+            return await _run(run, value, boundary, stopped)
+        return await _run_inside(run, value, boundary, stopped)
     except BaseException as exc:
-        exc.__traceback__ = trimmed(exc.__traceback__)
+        exc.with_traceback(trimmed(exc.__traceback__))
         raise
 
 
 async def _run(
-    run: RunScope, value: Any, boundary: Callable[[], Awaitable[None]] | None, start: str | None
+    run: RunScope, value: Any, boundary: Callable[[], Awaitable[None]] | None, stopped: Callable[[], bool] | None
 ) -> PregelLoop:
-    loop = PregelLoop(run, boundary, start=start)
+    loop = PregelLoop(run, boundary, stopped=stopped)
     await loop.execute(value)
     return loop
 
 
-async def _run_inside(run: RunScope, value: Any, boundary: Callable[[], Awaitable[None]] | None) -> PregelLoop:
+async def _run_inside(
+    run: RunScope, value: Any, boundary: Callable[[], Awaitable[None]] | None, stopped: Callable[[], bool] | None
+) -> PregelLoop:
     assert run.parent is not None
     run.parent.host_graph()
     goes_on = False
     try:
-        loop = await _run(run, value, boundary, None)
+        loop = await _run(run, value, boundary, stopped)
         goes_on = True
     except Exception:
         goes_on = True  # the node may handle it
@@ -64,14 +72,19 @@ async def _run_leased(
     value: Any,
     boundary: Callable[[], Awaitable[None]] | None,
     on_lease: Callable[[Any], None] | None,
+    stopped: Callable[[], bool] | None,
 ) -> PregelLoop:
     thread_id = run.config.thread_id
     assert thread_id is not None
     strategy = run.config.multitask_strategy
-    async with leases.holding(run.saver, thread_id, strategy) as (lease, put_off):
+    async with leases.holding(run.saver, thread_id, strategy, within=run.leases) as (lease, put_off):
+        run.leases = (*run.leases, lease)
         if on_lease is not None:
             on_lease(lease)
         start = await leases.rolled_back(run.saver, thread_id, strategy, put_off)
-        loop = PregelLoop(run, boundary, start=start, on_head=lambda head: setattr(lease, "head_before", head))
+        if start is not None and run.replay is None:
+            # The memory of graphs inside goes back, too.
+            run.replay = Replay(start, {})
+        loop = PregelLoop(run, boundary, start=start, on_head=lease.note_head, stopped=stopped)
         await loop.execute(value)
     return loop

@@ -110,6 +110,34 @@ def restore_tasks(tasks: Sequence[Task], pending: Iterable[PendingWrite], *, sou
             task.carried = tuple(q for q in task.asked if not _own(task, q))
 
 
+def reopened(tasks: Iterable[Task], pending: Sequence[PendingWrite]) -> list[PendingWrite]:
+    """Return stored writes as they were when the last questions of their tasks were open.
+
+    For going back to a question that was answered since: earlier answers stay, whatever came after it goes.
+    """
+    stored = by_task(pending)
+    rows: list[PendingWrite] = [row for row in pending if row[0] == NULL_TASK_ID]
+    for task in tasks:
+        found = stored.get(task.id)
+        if found is None or not found.asked:
+            continue
+        rows.append((task.id, INTERRUPT, list(found.asked)))
+        answers = _before(found, task.ns)
+        if answers:
+            rows.append((task.id, RESUME, [Interrupt(None) if a is HOLE else a for a in answers]))
+    return rows
+
+
+def _before(found: Stored, ns: str) -> list[Any]:
+    ids = {q.id for q in found.asked}
+    count = len(found.answers)
+    slots = {slot for slot in range(count) if interrupt_id(ns, slot) in ids}
+    if not slots and found.finished:
+        # Their ids come from an older checkpoint; the task has finished, so they were the last it asked.
+        slots = set(range(max(0, count - len(ids)), count))
+    return [HOLE if slot in slots else answer for slot, answer in enumerate(found.answers)]
+
+
 def _own(task: Task, question: Interrupt) -> bool:
     count = len(task.answers) + len(task.asked)
     return any(question.id == interrupt_id(task.ns, slot) for slot in range(count + 1))

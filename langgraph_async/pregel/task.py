@@ -1,4 +1,4 @@
-"""A task: one node with one input in one superstep."""
+"""A task: one node with one input in one superstep, or a function that such a task called."""
 
 from __future__ import annotations
 
@@ -32,6 +32,7 @@ class Task:
     Attributes:
         name: The node's name.
         known_as: The name that its id is computed from; differs from `name` after a rename.
+        known_triggers: The triggers that its id is computed from, where they differ from the node's.
         node: The node.
         index: Place among the superstep's sends, or -1 for a task that channels triggered.
         send: The packet that made it, or None.
@@ -62,6 +63,7 @@ class Task:
         "input",
         "instance",
         "known_as",
+        "known_triggers",
         "left_alone",
         "name",
         "node",
@@ -84,6 +86,7 @@ class Task:
     ) -> None:
         self.name = name
         self.known_as = known_as or name
+        self.known_triggers: tuple[str, ...] | None = None
         self.node = node
         self.input = input
         self._key = key
@@ -107,13 +110,20 @@ class Task:
         """The same for the same checkpoint, superstep, node and trigger or place among the sends."""
         if self._id is None:
             checkpoint, ns, step, version = self._key
-            parts = (PULL, *sorted(self.triggers)) if self.index < 0 else (PUSH, str(self.index))
-            if self.index < 0 and self.known_as != self.name:
-                parts = tuple(p.replace(f":{self.name}", f":{self.known_as}") for p in parts)
             self._id = task_id(
-                checkpoint, node_namespace(ns, self.known_as), str(step), self.known_as, *parts, version=version
+                checkpoint,
+                node_namespace(ns, self.known_as),
+                str(step),
+                self.known_as,
+                *self._id_parts(),
+                version=version,
             )
         return self._id
+
+    def _id_parts(self) -> tuple[str, ...]:
+        if self.index >= 0:
+            return (PUSH, str(self.index))
+        return (PULL, *sorted(self.known_triggers or self.triggers))
 
     @property
     def ns(self) -> str:
@@ -143,6 +153,11 @@ class Task:
         return (PULL, self.name) if self.index < 0 else (PUSH, self.index, False)
 
     @property
+    def known_path(self) -> tuple[Any, ...]:
+        """The path under the name that ids are computed from."""
+        return (PULL, self.known_as) if self.index < 0 else self.path
+
+    @property
     def path_text(self) -> str:
         """The path as it is stored."""
         return path_text(self.path)
@@ -151,3 +166,43 @@ class Task:
     def order(self) -> tuple[int, str, int]:
         """Sorts tasks as their writes are applied: nodes by name, then sends by place."""
         return (0, self.name, 0) if self.index < 0 else (1, "", self.index)
+
+
+class CallTask(Task):
+    """A function that a running task called: a task of the same superstep.
+
+    Its id does not depend on the arguments, only on the caller, the function's name and the place of the call among
+    the caller's calls.
+
+    Attributes:
+        caller: The task that called it.
+        index: Place among the calls of the caller.
+        input: Positional and keyword arguments.
+    """
+
+    __slots__ = ("caller",)
+
+    def __init__(
+        self, name: str, node: PregelNode, input: tuple[tuple[Any, ...], dict[str, Any]], caller: Task, index: int
+    ) -> None:
+        checkpoint, _, step, version = caller._key
+        super().__init__(name, node, input, (checkpoint, caller.ns, step, version), index=index)
+        self.caller = caller
+
+    def _id_parts(self) -> tuple[str, ...]:
+        return (PUSH, path_text(self.caller.known_path), str(self.index))
+
+    @property
+    def path(self) -> tuple[Any, ...]:
+        """The caller's path, with the place of the call."""
+        return (PUSH, self.caller.path, self.index, True)
+
+    @property
+    def known_path(self) -> tuple[Any, ...]:
+        """The path under the names that ids are computed from."""
+        return (PUSH, self.caller.known_path, self.index, True)
+
+    @property
+    def order(self) -> tuple[int, str, int]:
+        """Sorts calls after all nodes and sends, by their whole path."""
+        return (2, self.path_text, 0)

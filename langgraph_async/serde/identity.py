@@ -23,8 +23,10 @@ def identical(left: Any, right: Any) -> bool:
     compare = _COMPARE.get(kind)
     if compare is not None:
         return compare(left, right)
-    if issubclass(kind, (list, tuple, dict, set, frozenset)) and not _base_identical(left, right):
-        return False
+    if issubclass(kind, (list, tuple, dict, set, frozenset)):
+        # Their own comparison would call two NaN in them different.
+        bare = not parts_of(left) and not parts_of(right)
+        return _base_identical(left, right) and (bare or _parts_identical(left, right))
     if hasattr(left, "dtype") and hasattr(left, "tobytes"):
         return bool(left.dtype == right.dtype and left.shape == right.shape and _bytes_equal(left, right))
     return _parts_identical(left, right)

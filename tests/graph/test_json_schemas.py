@@ -77,3 +77,13 @@ def test_without_pydantic_the_error_names_the_command(monkeypatch):
 
     with pytest.raises(ImportError, match="pip install pydantic"):
         compiled(Plain).get_input_jsonschema()
+
+
+def test_a_default_that_is_made_anew_is_shown():
+    @dataclass
+    class WithList:
+        log: Annotated[list[str], operator.add] = field(default_factory=list)
+
+    graph = StateGraph(WithList).add_node("a", lambda _: None).add_edge(START, "a").compile()
+
+    assert graph.get_input_jsonschema()["properties"]["log"]["default"] == []

@@ -7,7 +7,23 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-OPTIONAL = ["aiosqlite", "asyncpg", "attr", "fastapi", "langchain_core", "msgspec", "numpy", "pydantic", "sqlite3"]
+OPTIONAL = [
+    "aiosqlite",
+    "asyncpg",
+    "attr",
+    "fastapi",
+    "langchain_core",
+    "langsmith",
+    "msgspec",
+    "numpy",
+    "pandas",
+    "psycopg",
+    "pydantic",
+    "pydantic_core",
+    "redis",
+    "sqlite3",
+    "starlette",
+]
 
 
 def test_importing_the_package_loads_nothing_optional() -> None:

@@ -56,9 +56,9 @@ async def test_a_fork_remembers_which_breakpoint_it_starts_at():
     saver = InMemorySaver()
     graph = chain("a", "b").compile(checkpointer=saver)
     await graph.ainvoke({}, THREAD)
-    before_b = [row async for row in saver.alist(THREAD, filter={"step": 1})][0]
+    [before_b] = [row async for row in saver.alist(THREAD, filter={"step": 1})]
 
     await graph.ainvoke(None, before_b.config)
 
-    fork = [row async for row in saver.alist(THREAD, filter={"source": "fork"})][0]
+    [fork] = [row async for row in saver.alist(THREAD, filter={"source": "fork"})]
     assert fork.checkpoint["versions_seen"]["__interrupt__"] == before_b.checkpoint["channel_versions"]

@@ -9,7 +9,7 @@ import pytest
 
 from langgraph_async import END, START, Command, StateGraph, interrupt
 from langgraph_async.checkpoint.memory import InMemorySaver
-from langgraph_async.errors import ConfigError, InvalidUpdateError
+from langgraph_async.errors import ConfigError, InvalidUpdateError, MissingNodeError
 from langgraph_async.types import StateUpdate
 
 CONFIG: dict[str, Any] = {"configurable": {"thread_id": "1"}}
@@ -321,3 +321,59 @@ async def test_nothing_cannot_be_copied() -> None:
 async def test_a_copy_stands_alone() -> None:
     with pytest.raises(InvalidUpdateError, match="Cannot copy checkpoint with multiple updates"):
         await chain(a).abulk_update_state(CONFIG, [[StateUpdate(None, "__copy__"), StateUpdate({}, "a")]])
+
+
+# -- renamed and removed nodes ----------------------------------------------------------------------------------
+
+
+async def test_a_renamed_node_still_waits_after_an_edit() -> None:
+    saver = InMemorySaver()
+    await chain(a, ask, saver=saver).ainvoke({"log": []}, CONFIG)
+    builder = StateGraph(State)
+    builder.add_node("a", a)
+    builder.add_node("query", ask)
+    builder.add_edge(START, "a")
+    builder.add_edge("a", "query")
+    graph = builder.compile(checkpointer=saver, renamed={"ask": "query"})
+    (question,) = (await graph.aget_state(CONFIG)).interrupts
+
+    await graph.aupdate_state(CONFIG, {"log": ["more"]}, "__input__")
+
+    found = await graph.aget_state(CONFIG)
+    assert found.next == ("__start__", "query")
+    assert found.interrupts == (question,)
+
+
+async def test_an_edit_frees_a_thread_that_waits_in_a_node_that_is_no_more() -> None:
+    saver = InMemorySaver()
+    await chain(a, ask, saver=saver).ainvoke({"log": []}, CONFIG)
+    graph = chain(a, b, saver=saver)
+    with pytest.raises(MissingNodeError, match="ask"):
+        await graph.ainvoke(None, CONFIG)
+
+    await graph.aupdate_state(CONFIG, {"log": ["mine"]}, "a")
+
+    assert await graph.ainvoke(None, CONFIG) == {"log": ["a", "mine", "b"]}
+
+
+async def test_a_new_input_frees_a_thread_that_waits_in_a_node_that_is_no_more() -> None:
+    saver = InMemorySaver()
+    await chain(a, ask, saver=saver).ainvoke({"log": []}, CONFIG)
+
+    async def again(state: State) -> Any:
+        return {"log": [interrupt("again?")]}
+
+    graph = chain(a, again, saver=saver)
+    await graph.ainvoke({"log": ["new"]}, CONFIG)
+
+    assert await graph.ainvoke(Command(resume="yes"), CONFIG) == {"log": ["a", "new", "a", "yes"]}
+
+
+@pytest.mark.parametrize("as_node", ["__input__", "__copy__"])
+async def test_an_edit_that_keeps_what_waits_refuses_a_node_that_is_no_more(as_node: str) -> None:
+    saver = InMemorySaver()
+    await chain(a, ask, saver=saver).ainvoke({"log": []}, CONFIG)
+    graph = chain(a, b, saver=saver)
+
+    with pytest.raises(MissingNodeError, match="ask"):
+        await graph.aupdate_state(CONFIG, {"log": []} if as_node == "__input__" else None, as_node)

@@ -317,3 +317,37 @@ async def test_memory_of_its_own_can_be_changed_from_outside() -> None:
 async def test_an_unknown_graph_inside_cannot_be_changed() -> None:
     with pytest.raises(ConfigError, match="Subgraph nope not found"):
         await nested().aupdate_state({"configurable": {"thread_id": "1", "checkpoint_ns": "nope:1"}}, {})
+
+
+async def test_memories_are_kept_apart_below_parallel_sends_to_a_graph_without_one() -> None:
+    async def count(state: State) -> Any:
+        return {"log": [str(len(state["log"]))]}
+
+    inner = chain(True, count=count)
+    outer = chain(inner=inner)
+    builder = StateGraph(State)
+    builder.add_node("outer", outer)
+    builder.add_conditional_edges(START, lambda _: [Send("outer", {"log": [n]}) for n in "xy"], ["outer"])
+    graph = builder.compile(checkpointer=InMemorySaver())
+
+    await graph.ainvoke({"log": []}, CONFIG)
+    await graph.ainvoke({"log": []}, CONFIG)
+
+    memories = [
+        (await graph.aget_state({"configurable": {"thread_id": "1", "checkpoint_ns": ns}})).values["log"]
+        for ns in ("outer|inner", "outer:1|inner")
+    ]
+    assert memories == [["x", "1", "x", "3"], ["y", "1", "y", "3"]]
+
+
+async def test_states_of_memories_below_parallel_sends_are_shown_apart() -> None:
+    inner = chain(True, ask=ask)
+    outer = chain(inner=inner)
+    builder = StateGraph(State)
+    builder.add_node("outer", outer)
+    builder.add_conditional_edges(START, lambda _: [Send("outer", {"log": [n]}) for n in "xy"], ["outer"])
+    graph = builder.compile(checkpointer=InMemorySaver())
+
+    found = await paused(graph)
+
+    assert [task.state.tasks[0].state.values for task in found.tasks] == [{"log": ["x"]}, {"log": ["y"]}]

@@ -431,6 +431,28 @@ async def test_a_thread_that_is_running_cannot_be_updated() -> None:
     assert await running == {"log": ["waited"]}
 
 
+async def test_a_node_cannot_update_the_thread_that_it_runs_on() -> None:
+    async def meddle(state: State) -> None:
+        await graph.aupdate_state(CONFIG, {"log": ["mine"]}, "meddle")
+
+    graph = chain(meddle)
+
+    with pytest.raises(ThreadConflictError, match="'1'"):
+        await graph.ainvoke({"log": []}, CONFIG)
+
+
+async def test_a_node_can_update_another_thread() -> None:
+    other = {"configurable": {"thread_id": "2"}}
+
+    async def meddle(state: State) -> None:
+        await graph.aupdate_state(other, {"log": ["mine"]}, "meddle")
+
+    graph = chain(meddle)
+    await graph.ainvoke({"log": []}, CONFIG)
+
+    assert (await graph.aget_state(other)).values == {"log": ["mine"]}
+
+
 async def test_an_update_can_wait_for_the_run() -> None:
     started, go = asyncio.Event(), asyncio.Event()
 

@@ -339,6 +339,12 @@ _values = st.recursive(
 )  # fmt: skip
 
 
+def test_a_tuple_with_a_nan_comes_back() -> None:
+    value = user.Point(None, float("nan"))
+
+    assert identical(round_trip(value), value)
+
+
 @settings(max_examples=150, deadline=None)
 @given(_values)
 def test_any_value_comes_back_as_it_was(value: Any) -> None:

@@ -5,9 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from typing_extensions import TypedDict
+
 from langgraph_async.config import RunnableConfig
+from langgraph_async.func import task
+from langgraph_async.graph import StateGraph
+from langgraph_async.graph.state import CompiledStateGraph
 from langgraph_async.runtime import Runtime
-from langgraph_async.types import CachePolicy, Command, Interrupt, RetryPolicy, Send, TimeoutPolicy
+from langgraph_async.types import CachePolicy, Command, Interrupt, RetryPolicy, Send, TimeoutPolicy, interrupt
 
 
 @dataclass
@@ -44,3 +49,59 @@ def frozen(send: Send) -> None:
 
 def wrong_answer(asked: Interrupt[int]) -> str:
     return asked.value  # error: [return-value]
+
+
+class State(TypedDict):
+    count: int
+
+
+class Other(TypedDict):
+    text: str
+
+
+def wants_other(graph: CompiledStateGraph[Other]) -> None: ...
+
+
+interrupt()  # error: [call-arg]
+interrupt("a", schema=int)  # error: [call-arg]
+
+StateGraph()  # error: [call-arg]
+StateGraph({"count": int})  # error: [arg-type]
+StateGraph(State, Context("x"))  # error: [arg-type]
+StateGraph(State).add_node("a", run_sync="process")  # error: [arg-type]
+StateGraph(State).add_node("a", retry_policy=3)  # error: [arg-type]
+StateGraph(State).add_node("a", timeout="1s")  # error: [arg-type]
+StateGraph(State).add_node(1)  # error: [arg-type]
+StateGraph(State).add_node("a", 1)  # error: [arg-type]
+StateGraph(State).add_edge("a")  # error: [call-arg]
+StateGraph(State).compile(checkpointer="memory")  # error: [arg-type]
+StateGraph(State).compile(saver=None)  # error: [call-arg]
+wants_other(StateGraph(State).compile())  # error: [arg-type]
+other_state: StateGraph[Other] = StateGraph(State)  # error: [arg-type]
+
+
+async def wrong_runs(graph: CompiledStateGraph[State]) -> None:
+    await graph.ainvoke()  # error: [call-arg]
+    await graph.ainvoke({}, durability="never")  # error: [arg-type]
+    await graph.ainvoke({}, stream_mode="value")  # error: [arg-type]
+    await graph.ainvoke({}, version="v3")  # error: [arg-type]
+    await graph.ainvoke({}, {"recursion_limits": 3})  # error: [arg-type]
+    await graph.astream({})  # error: [misc]
+    graph.astream({}, subgraph=True)  # error: [call-arg]
+
+
+@task
+async def lengthen(text: str, *, by: int = 1) -> str:
+    return text * by
+
+
+lengthen(1)  # error: [arg-type]
+lengthen("a", to=2)  # error: [call-arg]
+
+
+async def not_awaited() -> str:
+    return lengthen("a")  # error: [return-value]
+
+
+async def wrong_result() -> int:
+    return await lengthen("a")  # error: [return-value]

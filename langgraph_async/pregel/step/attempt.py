@@ -15,6 +15,7 @@ from langgraph_async.aio.threads import run_in_thread
 from langgraph_async.channels import LastValue
 from langgraph_async.errors import EmptyChannelError, ParentCommand
 from langgraph_async.pregel.call import Action
+from langgraph_async.pregel.message_ids import identified
 from langgraph_async.pregel.namespace import without_ids
 from langgraph_async.pregel.node import Router, Write
 from langgraph_async.pregel.scope import TaskScope
@@ -36,7 +37,7 @@ async def run_attempt(scope: TaskScope) -> list[Write]:
     if task.routing_only:
         writes = list(task.writes)
     elif node.action is None:
-        writes = list(node.write(task.input))
+        writes = _written(scope, task.input)
     else:
         action = node.action
         try:
@@ -47,10 +48,12 @@ async def run_attempt(scope: TaskScope) -> list[Write]:
             else:
                 output = await _call(action, task.input, scope)
         except ParentCommand as signal:
+            if action.literal:
+                raise
             output = _taken_over(signal, scope)
-        if type(output) is not dict:
+        if type(output) is not dict and not action.literal:
             output = await _resolved(output, scope)
-        writes = output.writes if isinstance(output, _Written) else list(node.write(output))
+        writes = output.writes if isinstance(output, _Written) else _written(scope, output)
     return await _routed(scope, writes)
 
 
@@ -63,7 +66,7 @@ async def run_writers(scope: TaskScope, output: Any) -> list[Write]:
     """
     node = scope.task.node
     # A node without an action hands its input on as its output; with nothing to hand on, it writes nothing.
-    writes = [] if output is None and node.action is None else list(node.write(output))
+    writes = [] if output is None and node.action is None else _written(scope, output)
     return await _routed(scope, writes)
 
 
@@ -78,6 +81,10 @@ async def _routed(scope: TaskScope, writes: list[Write]) -> list[Write]:
     return routed
 
 
+def _written(scope: TaskScope, output: Any) -> list[Write]:
+    return identified(scope.run.spec, list(scope.task.node.write(output)))
+
+
 class _Written:
     """The writes of a generator, which were turned into writes yield by yield."""
 
@@ -88,6 +95,7 @@ class _Written:
 
 
 async def _route(router: Router, scope: TaskScope, writes: Sequence[Write]) -> Sequence[Write]:
+    view: Any
     try:
         view = fresh_view(scope.run.spec, scope.state, router.channels, writes)
     except EmptyChannelError:
@@ -121,7 +129,8 @@ async def _call(action: Action, value: Any, scope: TaskScope) -> Any:
     if kind == "inline":
         result = action.func(value, **given)
     else:
-        result = await run_in_thread(functools.partial(action.func, value, **given))
+        work = functools.partial(action.func, value, **given)
+        result = await run_in_thread(work, depth=scope.depth, on_cancel=scope.refuse_calls)
     if inspect.isawaitable(result):
         result = await result
     return result
@@ -147,7 +156,7 @@ async def _collect(action: Action, scope: TaskScope) -> _Written:
         async for item in items:
             if item is None:
                 continue
-            written = list(scope.task.node.write(item))
+            written = _written(scope, item)
             parts.append(written)
             if scope.stepwise is not None:
                 scope.stepwise(written)

@@ -6,12 +6,11 @@ whichever worker ran it; it never waits.
 
 from __future__ import annotations
 
-import pickle
-
 from langgraph_async.checkpoint.base import TaskWrites
 from langgraph_async.constants import CONTROL_WRITES, ERROR, INTERRUPT, NO_WRITES, PLACEHOLDER_ID
 from langgraph_async.errors import GraphInterrupt
 from langgraph_async.ids import interrupt_id
+from langgraph_async.pregel.answer import same_value
 from langgraph_async.pregel.node import Write
 from langgraph_async.pregel.scope import TaskScope
 from langgraph_async.pregel.storable import storable
@@ -29,11 +28,19 @@ def success(scope: TaskScope, writes: list[Write], *, store: bool) -> TaskWrites
     error, task.error = task.error, None
     if not store:
         return None
-    rows = [*scope.rows, *writes] if scope.used else writes
+    replaced = error is not None or task.routing_only
+    rows = [*scope.rows, *writes] if scope.used and replaced else writes
     if not writes:
         rows = [*rows, (NO_WRITES, None)]
-    replaced = error is not None or task.routing_only
     return TaskWrites(task.id, task.path_text, storable(scope.run.spec.untracked, rows), replace=replaced)
+
+
+def answered(scope: TaskScope) -> TaskWrites | None:
+    """Return the answers that a finished task has used, to be stored before its writes; None without any.
+
+    By themselves they take the place of those that are stored; among other writes they would not.
+    """
+    return TaskWrites(scope.task.id, scope.task.path_text, scope.rows) if scope.used else None
 
 
 def paused(scope: TaskScope, raised: BaseException | None) -> tuple[tuple[Interrupt, ...], TaskWrites | None]:
@@ -77,19 +84,10 @@ def failure(scope: TaskScope, error: BaseException) -> TaskWrites:
 
 def _same(asked: tuple[Interrupt, ...], questions: tuple[Interrupt, ...]) -> bool:
     """Tell whether the stored questions say what is asked now."""
-    if [q.id for q in asked] != [q.id for q in questions]:
-        return False
-    try:
-        return asked == questions
-    except Exception:  # noqa: BLE001 - arrays, for one, have no truth value
-        return _dumped(asked) == _dumped(questions) is not None
-
-
-def _dumped(questions: tuple[Interrupt, ...]) -> bytes | None:
-    try:
-        return pickle.dumps([q.value for q in questions])
-    except Exception:  # noqa: BLE001 - then they count as changed, and are stored once more
-        return None
+    return len(asked) == len(questions) and all(
+        a.id == b.id and a.response_schema == b.response_schema and same_value(a.value, b.value)
+        for a, b in zip(asked, questions, strict=True)
+    )
 
 
 def _with_id(scope: TaskScope, question: Interrupt) -> Interrupt:

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal
 
 from langgraph_async.aio.clock import SYSTEM_CLOCK
+from langgraph_async.constants import END
 from langgraph_async.pregel.model import RunScope, StepState
 from langgraph_async.pregel.node import Write
 from langgraph_async.pregel.task import Task
@@ -61,7 +62,9 @@ def emit_interrupts(run: RunScope, state: StepState, questions: Sequence[Interru
         if sink.wanted.updates:
             sink.put((run.ns_levels, "updates", interrupt_payload(fresh)))
         if sink.wanted.values and fresh:
-            sink.put((run.ns_levels, "values", values_payload(output(run.spec, state, run.sinks.keys), fresh)))
+            # What an entrypoint shows as its output is that of its last finished run, not of this one.
+            shown = output(run.spec, state, run.sinks.keys) if run.sinks.keys != END else None
+            sink.put((run.ns_levels, "values", values_payload(shown, fresh)))
 
 
 def emit_task_start(run: RunScope, task: Task) -> None:

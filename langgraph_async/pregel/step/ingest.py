@@ -50,17 +50,26 @@ def input_writes(spec: GraphSpec, value: Any) -> list[Write]:
     return writes
 
 
-def shared_input(spec: GraphSpec, value: Any, outer: GraphSpec) -> Any:
-    """Return the input of a nested graph without the keys that only the graph around it has.
+def unknown_keys(spec: GraphSpec, value: Any) -> list[str]:
+    """Return the keys of an input that no schema of the graph declares; they are not written."""
+    schemas = spec.schemas
+    if schemas is None or ROOT in schemas.state_keys or not isinstance(value, Mapping):
+        return []
+    return [key for key in value if key not in schemas.state_keys and key not in spec.managed]
 
-    So a node may hand its whole state to a graph that shares some of it.
+
+def warn_of_unknown_keys(spec: GraphSpec, value: Any, outer: GraphSpec | None) -> None:
+    """Log the keys of an input that are not written, since they may be misspelt.
+
+    Args:
+        spec: The graph.
+        value: Its input.
+        outer: The graph around it, whose keys a node may hand on with its whole state.
     """
-    if spec.schemas is None or ROOT in spec.schemas.state_keys:
-        return value
-    items = value.items() if isinstance(value, Mapping) else fields_of_instance(value)
-    if items is None or all(key in spec.channels for key, _ in items):
-        return value
-    return {key: item for key, item in items if key in spec.channels or key not in outer.channels}
+    for key in unknown_keys(spec, value):
+        if outer is None or key not in outer.channels:
+            hint = did_you_mean(str(key), spec.schemas.state_keys) if spec.schemas is not None else ""
+            logger.warning("Input key %r is not in the state of graph %r and is ignored.%s", key, spec.name, hint)
 
 
 def empty_input(spec: GraphSpec, *, paused: bool = False) -> EmptyInputError:

@@ -56,8 +56,16 @@ class _Save:
 class Persister:
     """Stores what one run of one graph comes to.
 
+    Args:
+        saver: Where to.
+        durability: When.
+        config: Names the place.
+        spawn: Starts the writer.
+        above: Stores the run of the graph around this one: when a save of it has failed, nothing more is stored here.
+
     Attributes:
         head: Checkpoint id that must be the newest of the namespace when something is stored.
+        stub: Stored first when, with durability "exit", the first run of a thread has writes to anchor.
     """
 
     def __init__(
@@ -66,12 +74,16 @@ class Persister:
         durability: Durability,
         config: RunnableConfig,
         spawn: Callable[[Callable[[], Any]], None],
+        above: Persister | None = None,
     ) -> None:
         self.head: str | None | Missing = MISSING
+        self.stub: tuple[Checkpoint, CheckpointMetadata] | None = None
+        self._anchored: Callable[[], list[TaskWrites]] | None = None
         self._saver = saver
         self._durability = durability
         self._config = config
         self._spawn = spawn
+        self._above = above
         self._immediate = getattr(saver, "immediate", False) is True
         self._grouped = getattr(saver, "can_commit", False) is True
         self._max_behind = MAX_STEPS_BEHIND_GROUPED if self._grouped else MAX_STEPS_BEHIND
@@ -88,6 +100,16 @@ class Persister:
     def needs_tasks(self) -> bool:
         """Whether saving happens beside the run, in a task of the run's group."""
         return not self._immediate
+
+    @property
+    def replaces(self) -> bool:
+        """Whether the saver can forget what it stored for a task."""
+        return self._grouped
+
+    @property
+    def ordered(self) -> bool:
+        """Whether the saver gives writes back in the order of the tasks' paths."""
+        return self._takes_path
 
     # -- taking things in: never waits ------------------------------------------------------------------------
 
@@ -114,10 +136,20 @@ class Persister:
         checkpoint: Checkpoint,
         metadata: CheckpointMetadata,
         new_versions: ChannelVersions,
+        anchored: Callable[[], list[TaskWrites]] | None = None,
     ) -> None:
-        """Store a checkpoint, together with the writes that were held for it."""
+        """Store a checkpoint, together with the writes that were held for it.
+
+        Args:
+            parent: Checkpoint that it follows, or None.
+            checkpoint: The checkpoint.
+            metadata: Belongs to it.
+            new_versions: Channels that changed since `parent`.
+            anchored: With durability "exit": gives the writes that it needs on the checkpoint before the run.
+        """
         self._raise_failure()
         if self._durability == "exit":
+            self._anchored = anchored
             first = self._last
             self._last = _Save(first.parent if first is not None else parent)
             self._last.new_versions = {**first.new_versions, **new_versions} if first is not None else new_versions
@@ -132,12 +164,25 @@ class Persister:
         self._held.new_versions = new_versions
         self._release()
 
+    def _anchor(self) -> _Save | None:
+        """Give the last checkpoint the writes it needs on its parent; return a stub to store when it has none."""
+        last = self._last
+        if last is None or self._anchored is None:
+            return None
+        last.writes = self._anchored()
+        if not last.writes or last.parent is not None or self.stub is None:
+            return None
+        made = _Save(None)
+        made.checkpoint, made.metadata = self.stub
+        last.parent = made.checkpoint["id"]
+        return made
+
     def forget_last(self) -> None:
         """With durability "exit": do not store where the run ended."""
         self._last = self._held = None
 
     def _release(self) -> None:
-        for save in (self._last, self._held):
+        for save in (self._anchor(), self._last, self._held):
             if save is None:
                 continue
             if self._immediate:
@@ -199,8 +244,11 @@ class Persister:
             raise interrupted
 
     def _raise_failure(self) -> None:
-        if self._failure is not None:
-            raise self._failure
+        saving: Persister | None = self
+        while saving is not None:
+            if saving._failure is not None:
+                raise saving._failure
+            saving = saving._above
 
     # -- the writer -------------------------------------------------------------------------------------------
 
@@ -247,6 +295,7 @@ class Persister:
 
     async def _store(self, save: _Save) -> None:
         try:
+            self._raise_failure()
             if self._grouped:
                 await self._saver.acommit(self._at(save.parent), _commit_of(save, self.head))
                 self.head = _head_after(save, self.head)

@@ -43,7 +43,10 @@ def plan(spec: GraphSpec, state: StepState, ns: str, *, to_run: bool = True) -> 
         except Exception as exc:
             exc.add_note(f"While preparing the input of node '{name}' of graph '{spec.name}'")
             raise
-        tasks.append(Task(name, node, value, key, known_as=state.old_names.get(name)))
+        task = Task(name, node, value, key, known_as=state.old_names.get(name))
+        if state.old_channels:
+            task.known_triggers = tuple(state.old_channels.get(trigger, trigger) for trigger in node.triggers)
+        tasks.append(task)
     return tasks
 
 

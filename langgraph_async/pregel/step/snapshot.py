@@ -7,16 +7,14 @@ it is given.
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import Any
 
 from langgraph_async.checkpoint.base import ChannelVersions, Checkpoint, CheckpointMetadata, CheckpointTuple
 from langgraph_async.constants import BRANCH_PREFIX, MISSING, TASKS
-from langgraph_async.errors import MissingNodeError
 from langgraph_async.ids import checkpoint_id
 from langgraph_async.pregel.model import GraphSpec, LiveChannels, StepState
+from langgraph_async.pregel.renames import under_new_names
 from langgraph_async.pregel.step_values import refresh_value
 from langgraph_async.pregel.storable import without_untracked
-from langgraph_async.types import Send
 
 FORMAT_VERSION = 4
 _NOTHING_LOADED = -2
@@ -50,21 +48,24 @@ def restore(spec: GraphSpec, loaded: CheckpointTuple) -> StepState:
     """Return the state that a checkpoint holds."""
     checkpoint = loaded.checkpoint
     state = empty_state(spec)
-    values, versions, seen = _renamed(spec, checkpoint, state.old_names)
+    known = under_new_names(spec, loaded)
+    # What waits in a node that is no more was refused by `check_nodes_exist`, or is given up.
+    versions = {k: v for k, v in known.versions.items() if not k.startswith(BRANCH_PREFIX) or k in spec.channels}
     state.step = loaded.metadata.get("step", _NOTHING_LOADED) + 1
     state.checkpoint_id = checkpoint["id"]
     state.version_format = checkpoint["v"]
     state.versions = versions
+    # Under a new name a value is stored nowhere yet.
+    state.dirty.update(versions.keys() - checkpoint["channel_versions"].keys())
     state.newest = max(versions.values()) if versions else None
-    state.seen = seen
-    state.updated = set(checkpoint.get("updated_channels") or ()) or None
-    state.pending = list(loaded.pending_writes or ())
+    state.seen = known.seen
+    state.old_names, state.old_channels = known.old_nodes, known.old_channels
+    state.updated = known.updated
+    state.pending = known.pending
     state.metadata = loaded.metadata
     state.parent_id = ((loaded.parent_config or {}).get("configurable") or {}).get("checkpoint_id")
     state.stored = True
-    if state.old_names and state.updated is not None:
-        state.updated = None
-    for key, value in values.items():
+    for key, value in known.values.items():
         declared = spec.channels.get(key)
         if declared is None:
             continue
@@ -78,69 +79,6 @@ def restore(spec: GraphSpec, loaded: CheckpointTuple) -> StepState:
         if key in spec.value_keys:
             refresh_value(state, key, available=available)
     return state
-
-
-def _renamed(
-    spec: GraphSpec, checkpoint: Checkpoint, old_names: dict[str, str]
-) -> tuple[dict[str, Any], dict[str, Any], dict[str, dict[str, Any]]]:
-    """Return the stored values, versions and marks under the names that the graph uses now."""
-    values = checkpoint["channel_values"]
-    versions = checkpoint["channel_versions"]
-    seen = checkpoint["versions_seen"]
-    if not spec.renamed:
-        return dict(values), dict(versions), {node: dict(mark) for node, mark in seen.items()}
-
-    def channel(name: str) -> str:
-        for old, new in spec.renamed.items():
-            if name == f"{BRANCH_PREFIX}{old}":
-                old_names[new] = old
-                return f"{BRANCH_PREFIX}{new}"
-            if name.startswith("join:"):
-                starts, _, end = name[len("join:") :].rpartition(":")
-                parts = [spec.renamed.get(s, s) for s in starts.split("+")]
-                return f"join:{'+'.join(parts)}:{spec.renamed.get(end, end)}"
-        return name
-
-    def value(key: str, stored: Any) -> Any:
-        if key != TASKS or not isinstance(stored, (list, tuple)):
-            return stored
-        sends: list[Any] = []
-        for send in stored:
-            if isinstance(send, Send) and send.node in spec.renamed:
-                old_names[spec.renamed[send.node]] = send.node
-                sends.append(Send(spec.renamed[send.node], send.arg, timeout=send.timeout))
-            else:
-                sends.append(send)
-        return sends
-
-    return (
-        {channel(key): value(key, stored) for key, stored in values.items()},
-        {channel(key): version for key, version in versions.items()},
-        {
-            spec.renamed.get(node, node): {channel(key): version for key, version in mark.items()}
-            for node, mark in seen.items()
-        },
-    )
-
-
-def check_nodes_exist(spec: GraphSpec, loaded: CheckpointTuple, thread_id: str | None) -> None:
-    """Check that every node that the thread waits in is still part of the graph.
-
-    Raises:
-        MissingNodeError: One is not; the message names it and how to declare a rename.
-    """
-    values = loaded.checkpoint["channel_values"]
-    waiting = [key[len(BRANCH_PREFIX) :] for key in values if key.startswith(BRANCH_PREFIX)]
-    waiting += [send.node for send in values.get(TASKS) or () if isinstance(send, Send)]
-    for node in waiting:
-        if spec.renamed.get(node, node) not in spec.nodes:
-            raise MissingNodeError(
-                f"Thread {thread_id!r} waits in node {node!r}, which graph {spec.name!r} does not have "
-                f"(it has {', '.join(sorted(n for n in spec.nodes if not n.startswith('__')))}). If it was renamed, "
-                f"say so: compile(..., renamed={{{node!r}: '<new name>'}}). Nothing was changed.",
-                node=node,
-                thread_id=thread_id,
-            )
 
 
 def make_checkpoint(state: StepState, *, step: int, updated: set[str] | None) -> Checkpoint:
@@ -163,6 +101,20 @@ def make_checkpoint(state: StepState, *, step: int, updated: set[str] | None) ->
         versions_seen=state.seen.copy(),
         updated_channels=sorted(updated) if updated is not None else None,
     )
+
+
+def stub_of(state: StepState) -> tuple[Checkpoint, CheckpointMetadata]:
+    """Return an empty state as a checkpoint that only carries writes."""
+    checkpoint = Checkpoint(
+        v=FORMAT_VERSION,
+        ts=datetime.now(UTC).isoformat(),
+        id=state.checkpoint_id,
+        channel_values={},
+        channel_versions={},
+        versions_seen={},
+        updated_channels=None,
+    )
+    return checkpoint, {"step": _NOTHING_LOADED}
 
 
 def take_changes(state: StepState, spec: GraphSpec) -> ChannelVersions:

@@ -1,0 +1,166 @@
+"""A workflow whose control flow is one function."""
+
+from __future__ import annotations
+
+import inspect
+import typing
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Generic, TypeVar
+
+from langgraph_async.channels import EphemeralValue, LastValue
+from langgraph_async.constants import END, PREVIOUS, START
+from langgraph_async.errors import GraphBuildError
+from langgraph_async.func.policies import Retries, Timeout, check_policies, retries
+from langgraph_async.pregel.call import prepare, unwrap
+from langgraph_async.pregel.graph import Pregel
+from langgraph_async.pregel.node import PregelNode, Write
+from langgraph_async.pregel.subgraphs import find_subgraphs
+from langgraph_async.serde.allowlist import collect_types
+from langgraph_async.types import CachePolicy, TimeoutPolicy
+
+R = TypeVar("R")
+S = TypeVar("S")
+
+
+class entrypoint:  # noqa: N801
+    """Make a function a workflow that can be run, streamed, paused and resumed like a graph.
+
+    The function takes one input, and may have parameters named `config`, `previous`, `runtime`, `store` and
+    `writer`, which are filled in. `previous` is what the last finished run on the thread returned or saved, None
+    without one. An async function runs on the event loop, a plain one in a worker thread.
+
+    Args:
+        checkpointer: A saver, for threads, pauses and `previous`.
+        store: What the function and its tasks find as the store.
+        cache: Where tasks with a cache policy keep results.
+        context_schema: Type of ``runtime.context``.
+        cache_policy: How results are cached.
+        retry_policy: When a failed function is tried again.
+        timeout: Bounds each attempt: seconds, timedelta or policy. For async functions only.
+
+    Raises:
+        GraphBuildError: The function takes no input, is a generator, or cannot be run under its policies.
+
+    Example:
+        >>> from langgraph_async.func import task
+        >>> @task
+        ... async def double(number: int) -> int:
+        ...     return 2 * number
+        >>> @entrypoint()
+        ... async def workflow(numbers: list[int]) -> int:
+        ...     return sum([await double(number) for number in numbers])
+        >>> import asyncio
+        >>> asyncio.run(workflow.ainvoke([1, 2, 3]))
+        12
+    """
+
+    @dataclass(frozen=True, slots=True, kw_only=True)
+    class final(Generic[R, S]):  # noqa: N801
+        """Return one value from an entrypoint, and save another for its next run.
+
+        Attributes:
+            value: What the run returns.
+            save: What the next run on the thread gets as `previous`.
+        """
+
+        value: R
+        save: S
+
+    def __init__(
+        self,
+        checkpointer: Any = None,
+        store: Any = None,
+        cache: Any = None,
+        context_schema: Any = None,
+        cache_policy: CachePolicy | None = None,
+        retry_policy: Retries = None,
+        timeout: Timeout = None,
+    ) -> None:
+        if inspect.isfunction(checkpointer):
+            raise GraphBuildError("Use @entrypoint() with parentheses: its arguments come first, then the function.")
+        self.checkpointer = checkpointer
+        self.store = store
+        self.cache = cache
+        self.context_schema = context_schema
+        self.cache_policy = cache_policy
+        self.retry_policy = retries(retry_policy)
+        self.timeout = TimeoutPolicy.coerce(timeout)
+
+    def __call__(self, func: Callable[..., Any]) -> Pregel:
+        """Return the workflow."""
+        action = replace(prepare(func), literal=True)
+        check_policies(
+            f"Entrypoint '{action.name}'",
+            action,
+            retry_policy=self.retry_policy,
+            cache_policy=self.cache_policy,
+            timeout=self.timeout,
+        )
+        given, returned, saved = _hints(func, action.name)
+        node = PregelNode(
+            triggers=(START,),
+            channels=START,
+            action=action,
+            write=_finish,
+            retry_policy=self.retry_policy,
+            cache_policy=self.cache_policy,
+            timeout=self.timeout,
+            subgraphs=find_subgraphs(func),
+        )
+        return Pregel(
+            nodes={action.name: node},
+            channels={START: EphemeralValue(given), END: LastValue(returned), PREVIOUS: LastValue(saved)},
+            input_channels=START,
+            output_channels=END,
+            stream_channels=END,
+            stream_mode="updates",
+            stream_eager=True,
+            checkpointer=_with_types(self.checkpointer, (given, returned, saved)),
+            store=self.store,
+            cache=self.cache,
+            cache_policy=self.cache_policy,
+            retry_policy=self.retry_policy,
+            context_schema=self.context_schema,
+            name=action.name,
+        )
+
+
+def _finish(output: Any) -> Sequence[Write]:
+    if isinstance(output, entrypoint.final):
+        return [(END, output.value), (PREVIOUS, output.save)]
+    return [(END, output), (PREVIOUS, output)]
+
+
+def _hints(func: Callable[..., Any], name: str) -> tuple[Any, Any, Any]:
+    """Return the types of the input, of what is returned, and of what is saved.
+
+    Raises:
+        GraphBuildError: The function takes no input.
+    """
+    parameters = list(inspect.signature(func).parameters.values())
+    if not parameters or parameters[0].kind is inspect.Parameter.KEYWORD_ONLY:
+        raise GraphBuildError(
+            f"Entrypoint function must have at least one parameter: {name!r} has none that takes the input."
+        )
+    base: Any = unwrap(func)
+    function = base if inspect.isroutine(base) else type(base).__call__
+    try:
+        hints = typing.get_type_hints(function)
+    except NameError:
+        hints = {}
+    given = hints.get(parameters[0].name, Any)
+    returned = hints.get("return", Any)
+    if returned is entrypoint.final:
+        return given, Any, Any
+    if typing.get_origin(returned) is entrypoint.final:
+        value, save = typing.get_args(returned)
+        return given, value, save
+    return given, returned, returned
+
+
+def _with_types(checkpointer: Any, hints: Sequence[Any]) -> Any:
+    """Return the saver, allowed to read back the types that the function's hints mention."""
+    if not hasattr(checkpointer, "with_allowlist"):
+        return checkpointer
+    return checkpointer.with_allowlist(set[type]().union(*map(collect_types, hints)))

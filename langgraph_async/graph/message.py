@@ -1,0 +1,12 @@
+"""The `messages` key, under the name users import it from."""
+
+from langgraph_async.graph.messages import (
+    REMOVE_ALL_MESSAGES,
+    MessageGraph,
+    Messages,
+    MessagesState,
+    RemoveMessage,
+    add_messages,
+)
+
+__all__ = ["REMOVE_ALL_MESSAGES", "MessageGraph", "Messages", "MessagesState", "RemoveMessage", "add_messages"]

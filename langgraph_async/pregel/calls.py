@@ -1,0 +1,286 @@
+"""Runs the functions that the tasks of one superstep call, each as a task of its own in the same superstep.
+
+A call whose result is stored is not run again. What a call comes to is stored and told before its caller sees it. A
+call that fails concerns nobody but its caller; one that pauses pauses its caller.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import contextvars
+import functools
+import threading
+from collections.abc import Awaitable, Callable, Generator
+from typing import Any, TypeAlias
+
+from langgraph_async import ambient
+from langgraph_async.aio.group import Group
+from langgraph_async.checkpoint.base import TaskWrites
+from langgraph_async.constants import RETURN
+from langgraph_async.errors import GraphBubbleUp, GraphInterrupt, NodeCancelledError, is_invalid_resume
+from langgraph_async.pregel.model import RunScope, StepState
+from langgraph_async.pregel.node import Write
+from langgraph_async.pregel.scope import TaskScope
+from langgraph_async.pregel.step import commit
+from langgraph_async.pregel.step.attempt import run_attempt
+from langgraph_async.pregel.step.emit import emit_task_result, emit_task_start, emit_updates
+from langgraph_async.pregel.stored import Stored, by_task
+from langgraph_async.pregel.task import CallTask
+from langgraph_async.pregel.view import detached
+
+Save: TypeAlias = Callable[[TaskWrites], BaseException | None]
+"""Stores a call's writes; returns what went wrong, which ends the run."""
+
+
+class ThreadFuture(concurrent.futures.Future[Any]):
+    """The result of a call that a worker thread made: `result()` blocks the thread, an event loop can await it."""
+
+    def __await__(self) -> Generator[Any, None, Any]:
+        return asyncio.wrap_future(self).__await__()
+
+
+class Call:
+    """One call that is running.
+
+    Attributes:
+        caller: The scope of the task that made it.
+        scope: Its own scope.
+        future: Where its result goes.
+        worker: The asyncio task that it runs in, once that has started.
+        cancelled: It was asked to end.
+    """
+
+    __slots__ = ("caller", "cancelled", "future", "scope", "worker")
+
+    def __init__(self, caller: TaskScope, scope: TaskScope, future: asyncio.Future[Any]) -> None:
+        self.caller = caller
+        self.scope = scope
+        self.future = future
+        self.worker: asyncio.Task[Any] | None = None
+        self.cancelled = False
+
+    def cancel(self) -> None:
+        """Ask it to end, once: what cleans up must not be cancelled again."""
+        if not self.cancelled:
+            self.cancelled = True
+            if self.worker is not None:
+                self.worker.cancel()
+
+    def given_up(self, future: asyncio.Future[Any]) -> None:
+        """End it when nobody wants its result any more."""
+        if future.cancelled():
+            self.cancel()
+
+
+class Calls:
+    """The calls of one superstep.
+
+    Args:
+        run: The run.
+        state: The state that the superstep started from.
+        group: Owns the asyncio tasks of the calls.
+        save: Stores what a call came to, or None without a saver.
+        stored: Waits until what was saved is stored, or None where that is not waited for.
+        loop: The event loop of the run.
+    """
+
+    def __init__(
+        self,
+        *,
+        run: RunScope,
+        state: StepState,
+        group: Group,
+        save: Save | None,
+        stored: Callable[[], Awaitable[None]] | None,
+        loop: asyncio.AbstractEventLoop,
+    ) -> None:
+        self._run = run
+        self._state = state
+        self._group = group
+        self._save = save
+        self._wait_stored = stored
+        self._loop = loop
+        self._known: dict[str, Stored] = by_task(state.pending)
+
+    def start(self, caller: TaskScope, task: CallTask) -> Any:
+        """Start a call; see `TaskScope.call`."""
+        if threading.get_ident() == self._run.thread_ident:
+            future: asyncio.Future[Any] = self._loop.create_future()
+            self._begin(caller, task, future)
+            return future
+        outer = ThreadFuture()
+        context = contextvars.copy_context()
+        self._loop.call_soon_threadsafe(self._begin_for_thread, caller, task, outer, context=context)
+        return outer
+
+    def _begin_for_thread(self, caller: TaskScope, task: CallTask, outer: ThreadFuture) -> None:
+        future: asyncio.Future[Any] = self._loop.create_future()
+        future.add_done_callback(functools.partial(_copy_outcome, outer))
+        outer.add_done_callback(functools.partial(_pass_cancellation, self._loop, future))
+        if caller.refusing or caller.closed:
+            future.cancel()
+        else:
+            self._begin(caller, task, future)
+
+    def _begin(self, caller: TaskScope, task: CallTask, future: asyncio.Future[Any]) -> None:
+        run = self._run
+        self._state.seen.setdefault(task.name, {})
+        known = self._known.get(task.id)
+        if known is not None:
+            if known.writes:
+                self._show_start(task)
+                future.set_result(_returned(known.writes))
+                return
+            task.answers = list(known.answers)
+            task.asked = known.unanswered(task.ns)
+            task.error = known.error
+            if self._left_alone(task):
+                caller.pause(task.asked)
+                _fail(future, GraphInterrupt(task.asked))
+                return
+        self._show_start(task)
+        scope = TaskScope(run, task, self._state, starter=caller.starter, caller=caller)
+        call = Call(caller, scope, future)
+        future.add_done_callback(call.given_up)
+        caller.enter_call(call)
+        self._group.spawn_loose(self._work(call), name=task.name)
+
+    def _show_start(self, task: CallTask) -> None:
+        if self._run.sinks.tasks:
+            emit_task_start(self._run, task)
+
+    def _left_alone(self, task: CallTask) -> bool:
+        """Tell whether the run was started to answer other questions than those of a paused call."""
+        answers = self._run.answers
+        return answers.resuming and bool(task.asked) and answers.given.keys().isdisjoint(q.id for q in task.asked)
+
+    # -- one call ---------------------------------------------------------------------------------------------
+
+    async def _work(self, call: Call) -> None:
+        scope, future = call.scope, call.future
+        ambient.current.set(scope)
+        call.worker = asyncio.current_task()
+        value, error = await self._attempt(call)
+        scope.close()
+        if error is None:
+            error = await self._succeed(scope, value)
+        else:
+            error = self._end(call, error)
+        self._remember(scope)
+        call.caller.leave_call(call, scope)
+        if future.done():
+            return
+        if error is None:
+            future.set_result(value)
+        elif isinstance(error, asyncio.CancelledError):
+            future.cancel()
+        else:
+            _fail(future, error)
+
+    async def _attempt(self, call: Call) -> tuple[Any, BaseException | None]:
+        """Run the function, and wait for what it has called itself; return its result, or what ended it."""
+        scope, limiter = call.scope, self._run.limiter
+        if call.cancelled or call.future.cancelled():
+            call.cancelled = True
+            return None, asyncio.CancelledError()
+        if limiter is not None:
+            try:
+                await limiter.acquire()
+            except asyncio.CancelledError as exc:
+                return None, exc
+            scope.holds_slot = True
+        value: Any = None
+        error: BaseException | None = None
+        try:
+            value = _returned(await run_attempt(scope))
+        except BaseException as exc:  # noqa: BLE001
+            error = exc
+        if scope.running:
+            interrupted = await scope.finish_calls(error)
+            error = error or interrupted
+        if scope.hosts:
+            interrupted = await scope.end_graphs()
+            error = error or interrupted
+        if error is None and scope.paused:
+            error = GraphInterrupt(tuple(scope.pauses))
+        return value, error
+
+    async def _succeed(self, scope: TaskScope, value: Any) -> BaseException | None:
+        task = scope.task
+        failed = self._store(commit.success(scope, [(RETURN, value)], store=self._save is not None))
+        if failed is not None:
+            return failed
+        sinks = self._run.sinks
+        if sinks.updates:
+            emit_updates(self._run, task, task.writes)
+        if sinks.tasks:
+            emit_task_result(self._run, task, writes=task.writes)
+        if self._wait_stored is not None:
+            try:
+                await self._wait_stored()
+            except BaseException as exc:  # noqa: BLE001
+                return exc
+        return None
+
+    def _end(self, call: Call, error: BaseException) -> BaseException:
+        """Record what ended a call that has no result, and return what its caller gets."""
+        scope, task = call.scope, call.scope.task
+        if isinstance(error, asyncio.CancelledError):
+            if call.cancelled or (call.worker is not None and call.worker.cancelling()):
+                return self._store(commit.failure(scope, error)) or error
+            error = _own_cancellation(task.name, error)
+        if (scope.paused and not is_invalid_resume(error)) or isinstance(error, GraphInterrupt):
+            questions, rows = commit.paused(scope, error)
+            call.caller.pause(questions)
+            return self._store(rows) or GraphInterrupt(questions)
+        if isinstance(error, GraphBubbleUp):
+            return error
+        error.add_note(f"During task with name '{task.name}' and id '{task.id}'")
+        failed = self._store(commit.failure(scope, error))
+        emit_task_result(self._run, task, error=error)
+        return failed or error
+
+    def _store(self, rows: TaskWrites | None) -> BaseException | None:
+        return self._save(rows) if self._save is not None and rows is not None else None
+
+    def _remember(self, scope: TaskScope) -> None:
+        """Keep what a call came to, for a caller that makes it again within the superstep."""
+        task = scope.task
+        self._known[task.id] = Stored(
+            writes=list(task.writes), error=task.error, asked=task.asked, answers=list(task.answers)
+        )
+
+
+def _returned(writes: list[Write]) -> Any:
+    return next((detached(value) for channel, value in writes if channel == RETURN), None)
+
+
+def _own_cancellation(name: str, error: asyncio.CancelledError) -> NodeCancelledError:
+    found = NodeCancelledError(name)
+    found.__cause__ = error
+    return found
+
+
+def _fail(future: asyncio.Future[Any], error: BaseException) -> None:
+    """Give a future an error that nobody has to look at."""
+    future.set_exception(error)
+    future.exception()
+
+
+def _copy_outcome(outer: ThreadFuture, inner: asyncio.Future[Any]) -> None:
+    if inner.cancelled():
+        outer.cancel()
+    elif outer.set_running_or_notify_cancel():
+        error = inner.exception()
+        if error is not None:
+            outer.set_exception(error)
+        else:
+            outer.set_result(inner.result())
+
+
+def _pass_cancellation(
+    loop: asyncio.AbstractEventLoop, inner: asyncio.Future[Any], outer: concurrent.futures.Future[Any]
+) -> None:
+    if outer.cancelled() and not inner.done():
+        loop.call_soon_threadsafe(inner.cancel)

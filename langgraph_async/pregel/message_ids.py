@@ -1,0 +1,56 @@
+"""Gives messages that are written to delta channels their ids before the writes are stored.
+
+A delta channel is rebuilt from its stored writes each time it is loaded: an id that the reducer made up would be
+another one each time.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, Final
+from uuid import uuid4
+
+from langgraph_async.pregel.model import GraphSpec
+from langgraph_async.pregel.node import Write
+from langgraph_async.types import Overwrite
+
+_KINDS: Final = frozenset({"human", "ai", "system", "tool", "function", "developer", "user", "assistant"})
+
+
+def identified(spec: GraphSpec, writes: list[Write]) -> list[Write]:
+    """Return the writes with an id on every message that goes to a delta channel; what the caller holds is not changed.
+
+    Messages are langchain-core's, and dicts with `content` and a `role` (or langchain-core's `type`), alone or in a
+    list, also inside an `Overwrite`.
+    """
+    deltas = spec.deltas
+    if not deltas:
+        return writes
+    return [(key, _identified(value)) if key in deltas else (key, value) for key, value in writes]
+
+
+def _identified(value: Any) -> Any:
+    if isinstance(value, Overwrite):
+        inner = _identified(value.value)
+        return value if inner is value.value else replace(value, value=inner)
+    if type(value) is list:
+        items = [_one(item) for item in value]
+        return items if any(new is not old for new, old in zip(items, value, strict=True)) else value
+    return _one(value)
+
+
+def _one(item: Any) -> Any:
+    if isinstance(item, Mapping):
+        return {**item, "id": str(uuid4())} if _is_message(item) and not item.get("id") else item
+    langchain = sys.modules.get("langchain_core.messages")
+    if langchain is not None and isinstance(item, langchain.BaseMessage) and not item.id:
+        return item.model_copy(update={"id": str(uuid4())})
+    return item
+
+
+def _is_message(item: Mapping[Any, Any]) -> bool:
+    if "content" not in item:
+        return False
+    return isinstance(item.get("role"), str) or item.get("type") in _KINDS
