@@ -86,7 +86,8 @@ class Persister:
         self._above = above
         self._immediate = getattr(saver, "immediate", False) is True
         self._grouped = getattr(saver, "can_commit", False) is True
-        self._max_behind = MAX_STEPS_BEHIND_GROUPED if self._grouped else MAX_STEPS_BEHIND
+        self._chains = self._grouped and _stores_chains(saver)
+        self._max_behind = MAX_STEPS_BEHIND_GROUPED if self._chains else MAX_STEPS_BEHIND
         self._queue: deque[_Save] = deque()
         self._held: _Save | None = None
         self._last: _Save | None = None
@@ -259,7 +260,7 @@ class Persister:
         try:
             with anyio.CancelScope(shield=True):
                 while self._queue:
-                    saves = list(self._queue) if self._grouped else [self._queue[0]]
+                    saves = list(self._queue) if self._chains else [self._queue[0]]
                     await self._store_all(saves)
                     for _ in saves:
                         self._queue.popleft()
@@ -342,6 +343,11 @@ def _commit_of(save: _Save, head: str | None | Missing) -> StepCommit:
 
 def _head_after(save: _Save, head: str | None | Missing) -> str | None | Missing:
     return head if save.checkpoint is None or head is MISSING else save.checkpoint["id"]
+
+
+def _stores_chains(saver: Any) -> bool:
+    own = getattr(type(saver), "acommit_chain", None)
+    return own is not None and own is not BaseCheckpointSaver.acommit_chain
 
 
 def _takes_path(saver: Any) -> bool:
