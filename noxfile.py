@@ -78,4 +78,4 @@ def bench(session: nox.Session) -> None:
 def interop(session: nox.Session) -> None:
     """Run the tests that exchange stored data with the peer, with the peer installed."""
     install(session, "test", "bench")
-    session.run("pytest", "tests/interop", *session.posargs)
+    session.run("pytest", "-m", "slow or not slow", "tests/interop", *session.posargs)

@@ -456,12 +456,12 @@ class DebugPayload(TypedDict, Generic[StateT]):
     payload: CheckpointPayload[StateT] | TaskPayload | TaskResultPayload
 
 
-class ValuesStreamPart(TypedDict, Generic[OutputT]):
+class ValuesStreamPart(TypedDict, Generic[T]):
     """The output after a superstep, and the questions of a run that is paused."""
 
     type: Literal["values"]
     ns: tuple[str, ...]
-    data: OutputT
+    data: T
     interrupts: tuple[Interrupt, ...]
 
 

@@ -12,7 +12,7 @@ ContextT = TypeVar("ContextT", default=Any)
 """Type of the run's context."""
 InputT = TypeVar("InputT", default=Any)
 """Type of the input."""
-OutputT = TypeVar("OutputT", default=Any)
-"""Type of the output."""
+OutputT = TypeVar("OutputT", default=StateT)
+"""Type of the output; the state's where a graph has no other."""
 
 __all__ = ["ContextT", "InputT", "OutputT", "StateT"]

@@ -220,11 +220,8 @@ class InputWriter:
         fields = None if value is None else _given_fields(value, self.places)
         if fields is None:
             raise InvalidUpdateError(
-                create_error_message(
-                    message=f"Expected dict, got {value!r} as the input of graph {self.places.graph!r}. Pass a dict "
-                    "of the input schema's keys, or an instance of the schema.",
-                    error_code=ErrorCode.INVALID_GRAPH_NODE_RETURN_VALUE,
-                )
+                f"Expected dict, got {value!r} as the input of graph {self.places.graph!r}. Pass a dict of the input "
+                "schema's keys, or an instance of the schema."
             )
         return fields
 

@@ -54,16 +54,16 @@ class _Portal:
 _portal = _Portal()
 
 
-def call_blocking(name: str, func: Callable[[], Coroutine[Any, Any, Any]]) -> Any:
+def call_blocking(name: str, func: Callable[[], Coroutine[Any, Any, Any]], *, iterates: bool = False) -> Any:
     """Run an async function to its end and return its result. An interrupted wait cancels it.
 
     Raises:
         RuntimeError: An event loop runs in this thread: await the async method instead.
     """
     if _loop_is_running():
+        instead = f"async for ... in graph.a{name}(...)" if iterates else f"await graph.a{name}(...)"
         raise RuntimeError(
-            f"graph.{name}() was called on a running event loop, which it would block. Use 'await graph.a{name}(...)' "
-            f"there ('async for' with graph.astream and graph.aget_state_history)."
+            f"graph.{name}() was called on a running event loop, which it would block. Use '{instead}' there."
         )
     task = ambient.current.get()
     if task is not None and task.event_loop is not None and task.event_loop.is_running():
@@ -112,12 +112,12 @@ def iterate_blocking(name: str, make: Callable[[], AsyncIterator[Any]]) -> Itera
     async def close() -> None:
         await holder[0].aclose()
 
-    call_blocking(name, start)
+    call_blocking(name, start, iterates=True)
     try:
-        while (item := call_blocking(name, step)) is not _END:
+        while (item := call_blocking(name, step, iterates=True)) is not _END:
             yield item
     finally:
-        call_blocking(name, close)
+        call_blocking(name, close, iterates=True)
 
 
 class BlockingView:

@@ -206,9 +206,9 @@ def prepare(target: Any, *, name: str | None = None, run_sync: Literal["thread",
             name=name or action_name(target), func=target.ainvoke, kind="runnable", inject={}, original=target
         )
     if isinstance(target, Mapping):
-        raise _not_callable(target)
+        raise _not_callable(target, name)
     if not callable(target):
-        raise _not_callable(target)
+        raise _not_callable(target, name)
     label = name or action_name(target)
     return Action(
         name=label,
@@ -219,12 +219,13 @@ def prepare(target: Any, *, name: str | None = None, run_sync: Literal["thread",
     )
 
 
-class _NotCallable(GraphBuildError, TypeError):
+class NotCallableError(GraphBuildError, TypeError):
     """What was given as a node cannot be called."""
 
 
-def _not_callable(target: Any) -> _NotCallable:
-    return _NotCallable(
-        f"Expected a function, a callable object or something with ainvoke(input, config), got "
+def _not_callable(target: Any, name: str | None) -> NotCallableError:
+    place = "" if name is None else f"Node {name!r}: "
+    return NotCallableError(
+        f"{place}Expected a function, a callable object or something with ainvoke(input, config), got "
         f"{type(target).__name__}: {target!r}."
     )

@@ -119,6 +119,7 @@ class PregelLoop:
         self._on_head = on_head
         self._stopped = stopped
         self._group = Group()
+        self._tasks_runner: PregelRunner | None = None
         self._taken = 0
         self._slice_end = time.monotonic() + _SLICE_S
         self._persister: Persister | None = None
@@ -147,6 +148,7 @@ class PregelLoop:
                 await self._close_step(tasks)
         except BaseException as exc:  # noqa: BLE001
             error = exc
+        self._tasks_runner = None  # it holds this loop
         error = await self._flush(error)
         await self._group.close()
         try:
@@ -380,7 +382,7 @@ class PregelLoop:
         if todo:
             runner = self._runner()
             await runner.run(todo)
-            if any(lease.evicted_by for lease in run.leases):
+            if run.leases and any(lease.evicted_by for lease in run.leases):
                 raise asyncio.CancelledError  # a node may have swallowed it
             paused = paused or runner.paused
         if paused:
@@ -390,10 +392,14 @@ class PregelLoop:
             raise GraphInterrupt([question for task in tasks if not task.finished for question in task.asked])
 
     def _runner(self) -> PregelRunner:
+        """Return what drives the tasks of a superstep; the same for all supersteps of the run."""
+        if self._tasks_runner is not None:
+            return self._tasks_runner
         persister = self._persister
         store = self._store if persister is not None else None
         stored = persister.flush if persister is not None and self._run.durability == "sync" else None
-        return PregelRunner(self._run, self.state, self._group, store, stored)
+        self._tasks_runner = PregelRunner(self._run, self.state, self._group, store, stored)
+        return self._tasks_runner
 
     def _unfinished(self, tasks: Sequence[Task]) -> list[Task]:
         """Show the results that were stored before, and return the tasks that are to run."""

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from langgraph_async.channels.base import BaseChannel
 from langgraph_async.channels.delta import DeltaChannel
+from langgraph_async.channels.ephemeral import EphemeralValue
 from langgraph_async.channels.last_value import LastValue
 from langgraph_async.channels.managed import ManagedValue
 from langgraph_async.channels.untracked import UntrackedValue
@@ -52,6 +53,7 @@ class GraphSpec:
         untracked: Channels that are never stored.
         validated: Channels whose reduced value the schema checks.
         plain: Channels of `value_keys` that keep the last value and do nothing else.
+        pulses: Channels that trigger nodes, hold a value for one superstep, and that nobody reads.
         deltas: Channels that are stored as their writes.
     """
 
@@ -72,6 +74,7 @@ class GraphSpec:
     untracked: frozenset[str]
     validated: frozenset[str]
     plain: frozenset[str]
+    pulses: frozenset[str]
     deltas: tuple[str, ...]
     joins: tuple[Join, ...]
     renamed: Mapping[str, str]
@@ -136,6 +139,11 @@ def make_spec(
             if isinstance(node.channels, tuple) and frozenset(node.channels) == value_keys
         ),
         untracked=frozenset(key for key, channel in channels.items() if isinstance(channel, UntrackedValue)),
+        pulses=frozenset(
+            key
+            for key, declared in channels.items()
+            if type(declared) is EphemeralValue and not declared.guard and key not in value_keys
+        ),
         plain=frozenset(key for key in value_keys if type(channels[key]) is LastValue),
         deltas=tuple(key for key, channel in channels.items() if isinstance(channel, DeltaChannel)),
         validated=frozenset(schemas.result_validators) if schemas is not None else frozenset(),

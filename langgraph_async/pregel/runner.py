@@ -45,7 +45,7 @@ _LOCK = threading.Lock()
 
 
 class PregelRunner:
-    """Runs the tasks of one superstep, and the functions that they call.
+    """Runs the tasks of supersteps, one superstep after the other, and the functions that they call.
 
     Args:
         run: The run.
@@ -95,6 +95,8 @@ class PregelRunner:
             asyncio.CancelledError: The caller was cancelled; so were the tasks.
         """
         self._left = len(tasks)
+        self.paused = False
+        self._calls = None
         if self._left == 1:
             await self._run_alone(tasks[0])
         else:

@@ -67,7 +67,7 @@ def test_a_valid_drawing_compiles_twice():
         (lambda: graph().add_sequence([node, node]), "Node names must be unique"),
         (lambda: graph("a").add_conditional_edges(END, sync_node), "END cannot be a start node"),
         (lambda: graph("a").add_conditional_edges("a", sync_node, "b"), "path_map of branch"),
-        (lambda: graph().add_node("a", 3), "Expected a function"),
+        (lambda: graph().add_node("a", 3), "Node 'a': Expected a function"),
         (lambda: graph().set_node_defaults(timeout=-1), "greater than 0"),
     ],
 )

@@ -105,7 +105,12 @@ async def run(graph: CompiledStateGraph[State, Context]) -> int:
     async for part in graph.astream(None, stream_mode=["values", "custom"], subgraphs=True, version="v2"):
         print(part)
     state = await graph.aget_state({"configurable": {"thread_id": "1"}})
-    return len(state.next)
+    output = await graph.ainvoke({"count": 1}, version="v2")
+    return len(state.next) + output.value["count"] + len(output.interrupts)
+
+
+async def run_with_answer() -> str:
+    return (await with_answer().ainvoke({"count": 1}, version="v2")).value["text"]
 
 
 @task

@@ -81,11 +81,12 @@ other_state: StateGraph[Other] = StateGraph(State)  # error: [arg-type]
 
 
 async def wrong_runs(graph: CompiledStateGraph[State]) -> None:
-    await graph.ainvoke()  # error: [call-arg]
-    await graph.ainvoke({}, durability="never")  # error: [arg-type]
+    await graph.ainvoke()  # error: [call-overload]
+    await graph.ainvoke({}, durability="never")  # error: [call-overload]
     await graph.ainvoke({}, stream_mode="value")  # error: [arg-type]
-    await graph.ainvoke({}, version="v3")  # error: [arg-type]
-    await graph.ainvoke({}, {"recursion_limits": 3})  # error: [arg-type]
+    await graph.ainvoke({}, version="v3")  # error: [call-overload]
+    await graph.ainvoke({}, {"recursion_limits": 3})  # error: [call-overload]
+    print((await graph.ainvoke({}, version="v2")).values)  # error: [attr-defined]
     await graph.astream({})  # error: [misc]
     graph.astream({}, subgraph=True)  # error: [call-arg]
 

@@ -70,9 +70,7 @@ def _mark_seen(state: StepState, tasks: Iterable[Task]) -> None:
 
 
 def _close_step(spec: GraphSpec, state: StepState, changed: _Changes, grouped: dict[str, list[Any]]) -> None:
-    for key in state.holding.difference(grouped):
-        if state.channels[key].update(()):
-            changed.note(key)
+    changed.clear(state.holding.difference(grouped))
     if spec.finishing and not any(key in spec.triggers for key in changed.updated):
         for key in spec.finishing:
             channel = state.channels.get(key)
@@ -112,12 +110,18 @@ class _Changes:
     def write_all(self, grouped: Mapping[str, Sequence[Any]], tasks: Sequence[Task]) -> None:
         """Give the channels the values written to them.
 
-        A key that simply keeps the last value takes a short way, since wide states have hundreds of them.
+        Keys that simply keep the last value, and channels that only trigger nodes, take a short way: wide states
+        have hundreds of the former, and every superstep has some of the latter.
         """
-        plain, state = self._spec.plain, self._state
+        plain, pulses, state = self._spec.plain, self._spec.pulses, self._state
         channels, shown, containers = state.channels, state.values, state.containers
         short: list[str] = []
         for key, values in grouped.items():
+            if key in pulses:
+                channels[key].update(values)
+                state.holding.add(key)
+                short.append(key)
+                continue
             if key not in plain or len(values) != 1:
                 self.write(key, values, tasks)
                 continue
@@ -129,10 +133,29 @@ class _Changes:
                 containers.discard(key)
             short.append(key)
         if short:
-            state.versions.update(dict.fromkeys(short, self._version))
-            state.newest = self._version
-            state.dirty.update(short)
+            self._mark(short)
             self.updated.update(short)
+
+    def clear(self, keys: Iterable[str]) -> None:
+        """Tell channels that nothing was written to them."""
+        pulses, channels = self._spec.pulses, self._state.channels
+        gone: list[str] = []
+        for key in keys:
+            if not channels[key].update(()):
+                continue
+            if key in pulses:
+                gone.append(key)
+            else:
+                self.note(key)
+        if gone:
+            self._mark(gone)
+            self._state.holding.difference_update(gone)
+
+    def _mark(self, keys: Sequence[str]) -> None:
+        state = self._state
+        state.versions.update(dict.fromkeys(keys, self._version))
+        state.newest = self._version
+        state.dirty.update(keys)
 
     def write(self, key: str, values: Sequence[Any], tasks: Sequence[Task]) -> None:
         """Give a channel the values written to it."""

@@ -82,7 +82,8 @@ async def _routed(scope: TaskScope, writes: list[Write]) -> list[Write]:
 
 
 def _written(scope: TaskScope, output: Any) -> list[Write]:
-    return identified(scope.run.spec, list(scope.task.node.write(output)))
+    writes = list(scope.task.node.write(output))
+    return identified(scope.run.spec, writes) if scope.run.spec.deltas else writes
 
 
 class _Written:
