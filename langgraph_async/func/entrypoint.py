@@ -11,10 +11,11 @@ from typing import Any, Generic, TypeVar
 from langgraph_async.channels import EphemeralValue, LastValue
 from langgraph_async.constants import END, PREVIOUS, START
 from langgraph_async.errors import GraphBuildError
-from langgraph_async.func.policies import Retries, Timeout, check_policies, retries
+from langgraph_async.func.policies import Retries, Timeout, check_policies
 from langgraph_async.pregel.call import prepare, unwrap
 from langgraph_async.pregel.graph import Pregel
 from langgraph_async.pregel.node import PregelNode, Write
+from langgraph_async.pregel.policies import retry_policies
 from langgraph_async.pregel.subgraphs import find_subgraphs
 from langgraph_async.serde.allowlist import collect_types
 from langgraph_async.types import CachePolicy, TimeoutPolicy
@@ -84,7 +85,7 @@ class entrypoint:  # noqa: N801
         self.cache = cache
         self.context_schema = context_schema
         self.cache_policy = cache_policy
-        self.retry_policy = retries(retry_policy)
+        self.retry_policy = retry_policies(retry_policy, "an entrypoint")
         self.timeout = TimeoutPolicy.coerce(timeout)
 
     def __call__(self, func: Callable[..., Any]) -> Pregel:
@@ -93,7 +94,6 @@ class entrypoint:  # noqa: N801
         check_policies(
             f"Entrypoint '{action.name}'",
             action,
-            retry_policy=self.retry_policy,
             cache_policy=self.cache_policy,
             timeout=self.timeout,
         )

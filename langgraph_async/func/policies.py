@@ -18,18 +18,10 @@ class GeneratorRefused(GraphBuildError, NotImplementedError):
     """A generator was given where a function with one result is needed."""
 
 
-def retries(policy: Retries) -> tuple[RetryPolicy, ...]:
-    """Return retry policies as a tuple."""
-    if policy is None:
-        return ()
-    return (policy,) if isinstance(policy, RetryPolicy) else tuple(policy)
-
-
 def check_policies(
     what: str,
     action: Action,
     *,
-    retry_policy: tuple[RetryPolicy, ...],
     cache_policy: CachePolicy | None,
     timeout: TimeoutPolicy | None,
 ) -> None:
@@ -38,7 +30,6 @@ def check_policies(
     Args:
         what: ``Task 'name'`` or ``Entrypoint 'name'``.
         action: The function.
-        retry_policy: When it is tried again.
         cache_policy: How its result is cached.
         timeout: How long it may take.
 
@@ -55,10 +46,6 @@ def check_policies(
             f"Timeouts are only supported for async functions. {what} is sync. Make it an async function, or drop its "
             "timeout."
         )
-    given = [
-        name
-        for name, policy in (("retry_policy", retry_policy), ("cache_policy", cache_policy), ("timeout", timeout))
-        if policy
-    ]
+    given = [name for name, policy in (("cache_policy", cache_policy), ("timeout", timeout)) if policy]
     if given:
         raise GraphBuildError(f"{what} has {' and '.join(given)}, which functions do not support yet; leave it out.")

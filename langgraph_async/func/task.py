@@ -12,9 +12,10 @@ from typing import Any, Concatenate, Generic, ParamSpec, TypeVar, overload
 from langgraph_async import ambient
 from langgraph_async.constants import CACHE_NS_WRITES, PUSH, RETURN
 from langgraph_async.errors import GraphBuildError
-from langgraph_async.func.policies import Retries, Timeout, check_policies, retries
+from langgraph_async.func.policies import Retries, Timeout, check_policies
 from langgraph_async.pregel.call import injected, prepare, unwrap
 from langgraph_async.pregel.node import PregelNode, Write
+from langgraph_async.pregel.policies import retry_policies
 from langgraph_async.types import CachePolicy, RetryPolicy, TimeoutPolicy
 
 P = ParamSpec("P")
@@ -52,9 +53,7 @@ class TaskFunction(Generic[P, T]):
         self.timeout = timeout
         action = prepare(func, name=name)
         self.__name__ = action.name
-        check_policies(
-            f"Task '{action.name}'", action, retry_policy=retry_policy, cache_policy=cache_policy, timeout=timeout
-        )
+        check_policies(f"Task '{action.name}'", action, cache_policy=cache_policy, timeout=timeout)
         inject = injected(func, action.name, skip_first=False)
         self._node = PregelNode(
             triggers=(PUSH,),
@@ -182,7 +181,12 @@ def task(
         ... async def double(number: int) -> int:
         ...     return 2 * number
     """
-    decorator = _Decorator(name, retries(retry_policy), cache_policy, TimeoutPolicy.coerce(timeout))
+    decorator = _Decorator(
+        name,
+        retry_policies(retry_policy, "a task" if name is None else f"task {name!r}"),
+        cache_policy,
+        TimeoutPolicy.coerce(timeout),
+    )
     return decorator if func is None else decorator(func)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import KeysView, Mapping, Sequence
+from collections.abc import KeysView, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, TypeAlias
 
@@ -203,10 +203,3 @@ def schema_key(schema: Any) -> Any:
     except TypeError:
         return "unhashable", id(schema)
     return schema
-
-
-def retry_policies(value: RetryPolicy | Sequence[RetryPolicy] | None) -> tuple[RetryPolicy, ...] | None:
-    """Return one policy or several as a tuple; None stays None."""
-    if value is None:
-        return None
-    return (value,) if isinstance(value, RetryPolicy) else tuple(value)

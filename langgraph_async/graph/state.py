@@ -10,12 +10,13 @@ from typing import Any, Final, Generic, Literal, Self
 
 from langgraph_async.constants import DEFAULT_ERROR_HANDLER, END, ERROR_HANDLER_PREFIX, NS_END, NS_SEP, RESERVED, START
 from langgraph_async.errors import GraphBuildError
-from langgraph_async.graph.blueprint import Blueprint, NodeDefaults, NodeSpec, OnMissing, retry_policies
+from langgraph_async.graph.blueprint import Blueprint, NodeDefaults, NodeSpec, OnMissing
 from langgraph_async.graph.branch import branch_of
 from langgraph_async.graph.compile import CompiledStateGraph, compile_graph
 from langgraph_async.graph.signature import command_destinations, first_parameter_schema
 from langgraph_async.graph.validate import check_drawing
 from langgraph_async.pregel.call import SupportsAinvoke, action_name, prepare
+from langgraph_async.pregel.policies import retry_policies
 from langgraph_async.pregel.suggest import did_you_mean
 from langgraph_async.types import All, CachePolicy, Checkpointer, RetryPolicy, TimeoutPolicy, TracePolicy
 from langgraph_async.typing import ContextT, InputT, OutputT, StateT
@@ -132,7 +133,7 @@ class StateGraph(Blueprint, Generic[StateT, ContextT, InputT, OutputT]):
             action=prepared,
             input_schema=schema,
             metadata=dict(metadata) if metadata else None,
-            retry_policy=retry_policies(old.get("retry_policy") if retry_policy is None else retry_policy),
+            retry_policy=_retries(f"node {name!r}", old.get("retry_policy") if retry_policy is None else retry_policy),
             cache_policy=cache_policy,
             timeout=limit,
             ends=ends,
@@ -186,10 +187,10 @@ class StateGraph(Blueprint, Generic[StateT, ContextT, InputT, OutputT]):
         Retries and timeouts count for error handlers too. What is None stays as it was.
 
         Raises:
-            GraphBuildError: `timeout` is not positive.
+            GraphBuildError: `timeout` is not positive, or `retry_policy` is no policy.
         """
         now = self.defaults
-        retries = retry_policies(retry_policy)
+        retries = _retries("the node defaults", retry_policy)
         limit = _timeout("node defaults", timeout)
         handler = None if error_handler is None else prepare(error_handler, name=DEFAULT_ERROR_HANDLER)
         self.defaults = NodeDefaults(
@@ -374,6 +375,10 @@ def _ends(name: str, target: Any, destinations: Mapping[str, str] | Sequence[str
     if isinstance(destinations, str):
         raise GraphBuildError(f"destinations of node {name!r} must be a sequence of names or a dict, got a string.")
     return dict(destinations) if isinstance(destinations, Mapping) else {end: end for end in destinations}
+
+
+def _retries(where: str, value: RetryPolicy | Sequence[RetryPolicy] | None) -> tuple[RetryPolicy, ...] | None:
+    return None if value is None else retry_policies(value, where)
 
 
 def _timeout(name: str, value: float | timedelta | TimeoutPolicy | None) -> TimeoutPolicy | None:

@@ -124,6 +124,7 @@ def make_run(
         thread_ident=threading.get_ident(),
         event_loop=asyncio.get_running_loop(),
         leases=held_around(),
+        clock=parent.run.clock if parent is not None else graph.clock,
     )
 
 

@@ -19,6 +19,7 @@ from langgraph_async.aio.group import Group
 from langgraph_async.checkpoint.base import TaskWrites
 from langgraph_async.constants import RETURN
 from langgraph_async.errors import GraphBubbleUp, GraphInterrupt, NodeCancelledError, is_invalid_resume
+from langgraph_async.pregel.again import next_attempt, rest, retry_wait
 from langgraph_async.pregel.model import RunScope, StepState
 from langgraph_async.pregel.node import Write
 from langgraph_async.pregel.scope import TaskScope
@@ -45,7 +46,7 @@ class Call:
 
     Attributes:
         caller: The scope of the task that made it.
-        scope: Its own scope.
+        scope: The scope of its current attempt.
         future: Where its result goes.
         worker: The asyncio task that it runs in, once that has started.
         cancelled: It was asked to end.
@@ -158,10 +159,11 @@ class Calls:
     # -- one call ---------------------------------------------------------------------------------------------
 
     async def _work(self, call: Call) -> None:
-        scope, future = call.scope, call.future
-        ambient.current.set(scope)
+        future = call.future
+        ambient.current.set(call.scope)
         call.worker = asyncio.current_task()
         value, error = await self._attempt(call)
+        scope = call.scope
         scope.close()
         if error is None:
             error = await self._succeed(scope, value)
@@ -190,6 +192,32 @@ class Calls:
             except asyncio.CancelledError as exc:
                 return None, exc
             scope.holds_slot = True
+        if scope.task.node.retry_policy:
+            scope.note_beginning()
+        value, error = await self._perform(scope)
+        while error is not None:
+            following, error = await self._again(call, error)
+            if following is None:
+                break
+            call.scope = following
+            ambient.current.set(following)
+            value, error = await self._perform(following)
+        return value, error
+
+    async def _again(self, call: Call, error: BaseException) -> tuple[TaskScope | None, BaseException]:
+        """Wait until a failed call may be tried again; return the next attempt, or None and what it has failed with."""
+        try:
+            seconds = None if call.cancelled else retry_wait(call.scope, error)
+            if seconds is None:
+                return None, error
+            call.scope.close()
+            await rest(call.scope, seconds)
+            return next_attempt(call.scope), error
+        except BaseException as exc:  # noqa: BLE001
+            return None, exc
+
+    async def _perform(self, scope: TaskScope) -> tuple[Any, BaseException | None]:
+        """Run one attempt of a call, and wait for what it has called itself."""
         value: Any = None
         error: BaseException | None = None
         try:

@@ -8,6 +8,7 @@ from typing import Any
 from langgraph_async.constants import RESERVED
 from langgraph_async.errors import GraphBuildError
 from langgraph_async.pregel.node import PregelNode
+from langgraph_async.pregel.policies import retry_policies
 from langgraph_async.pregel.suggest import did_you_mean
 
 
@@ -33,6 +34,7 @@ def check_graph(
         for key in (*node.triggers, *_names(node.channels)):
             _must_exist(key, channels, f"Node {node_name!r} of graph {name!r} reads channel")
         _check_timeout(node_name, node)
+        retry_policies(node.retry_policy, f"node {node_name!r} of graph {name!r}")
     subscribed = {key for node in nodes.values() for key in node.triggers}
     for key in _names(inputs):
         _must_exist(key, channels, f"Graph {name!r} takes its input on channel")

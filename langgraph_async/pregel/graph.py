@@ -7,6 +7,7 @@ import copy
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any, ClassVar, Generic, Literal, Self, overload
 
+from langgraph_async.aio.clock import SYSTEM_CLOCK, Clock
 from langgraph_async.aio.spawn import spawn
 from langgraph_async.aio.threads import wait_settled
 from langgraph_async.channels import BaseChannel, Topic
@@ -24,6 +25,7 @@ from langgraph_async.pregel.inspect import history, snapshot
 from langgraph_async.pregel.loop import PregelLoop
 from langgraph_async.pregel.model import GraphSpec, RunScope, make_spec
 from langgraph_async.pregel.node import Join, PregelNode, Schemas
+from langgraph_async.pregel.policies import retry_policies
 from langgraph_async.pregel.schema_view import SchemaView
 from langgraph_async.pregel.session import run_graph
 from langgraph_async.pregel.sinks import Item, Sink
@@ -61,6 +63,9 @@ class Pregel(SchemaView, BlockingView, Generic[StateT, ContextT, InputT, OutputT
             graph; False for never.
         joins: Barriers that must not be left half reached.
         renamed: Old node names to new ones, for threads that wait in a node under its old name.
+
+    Attributes:
+        clock: What waits of its runs go by; replaced in tests that should not wait.
 
     Raises:
         GraphBuildError: Something named does not exist, or a name cannot be used.
@@ -112,7 +117,7 @@ class Pregel(SchemaView, BlockingView, Generic[StateT, ContextT, InputT, OutputT
         self.checkpointer = checkpointer
         self.store = store
         self.cache = cache
-        self.retry_policy = (retry_policy,) if isinstance(retry_policy, RetryPolicy) else tuple(retry_policy)
+        self.retry_policy = retry_policies(retry_policy, f"graph {name!r}")
         self.cache_policy = cache_policy
         self.context_schema = context_schema
         self.config = config
@@ -121,6 +126,7 @@ class Pregel(SchemaView, BlockingView, Generic[StateT, ContextT, InputT, OutputT
         self.renamed = dict(renamed or {})
         self.schemas = schemas
         self.stream_transformers = tuple(stream_transformers or ())
+        self.clock: Clock = SYSTEM_CLOCK
         self._spec: GraphSpec | None = None
         if auto_validate:
             self.validate()
@@ -149,6 +155,7 @@ class Pregel(SchemaView, BlockingView, Generic[StateT, ContextT, InputT, OutputT
                 joins=self.joins,
                 renamed=self.renamed,
                 schemas=self.schemas,
+                retry_policy=self.retry_policy,
             )
         return self._spec
 

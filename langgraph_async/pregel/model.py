@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from langgraph_async.aio.clock import SYSTEM_CLOCK, Clock
 from langgraph_async.channels.base import BaseChannel
 from langgraph_async.channels.delta import DeltaChannel
 from langgraph_async.channels.ephemeral import EphemeralValue
@@ -21,7 +22,7 @@ from langgraph_async.config import RunConfig
 from langgraph_async.constants import INPUT, MISSING, START, TASKS
 from langgraph_async.pregel.node import Join, PregelNode, Schemas
 from langgraph_async.runtime import RunControl, Runtime
-from langgraph_async.types import Durability
+from langgraph_async.types import Durability, RetryPolicy
 
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
@@ -55,6 +56,7 @@ class GraphSpec:
         plain: Channels of `value_keys` that keep the last value and do nothing else.
         pulses: Channels that trigger nodes, hold a value for one superstep, and that nobody reads.
         deltas: Channels that are stored as their writes.
+        retry_policy: For nodes without policies of their own.
     """
 
     name: str
@@ -79,6 +81,7 @@ class GraphSpec:
     joins: tuple[Join, ...]
     renamed: Mapping[str, str]
     schemas: Schemas | None
+    retry_policy: tuple[RetryPolicy, ...] = ()
 
 
 def make_spec(
@@ -93,6 +96,7 @@ def make_spec(
     joins: tuple[Join, ...],
     renamed: Mapping[str, str],
     schemas: Schemas | None,
+    retry_policy: tuple[RetryPolicy, ...] = (),
 ) -> GraphSpec:
     """Work out everything about a graph that does not depend on a run."""
     triggers: dict[str, list[str]] = {}
@@ -150,6 +154,7 @@ def make_spec(
         joins=joins,
         renamed=renamed,
         schemas=schemas,
+        retry_policy=retry_policy,
     )
 
 
@@ -249,6 +254,7 @@ class RunScope:
         event_loop: That loop.
         leases: Holds on threads that this run and those around it have.
         saving: What stores the run, or None without a saver.
+        clock: What waits between attempts go by.
     """
 
     spec: GraphSpec
@@ -274,6 +280,7 @@ class RunScope:
     event_loop: AbstractEventLoop | None = None
     leases: tuple[Lease, ...] = ()
     saving: Any = None
+    clock: Clock = SYSTEM_CLOCK
 
     @property
     def is_root(self) -> bool:

@@ -29,6 +29,7 @@ from langgraph_async.errors import (
     ParentCommand,
     is_invalid_resume,
 )
+from langgraph_async.pregel.again import next_attempt, rest, retry_wait
 from langgraph_async.pregel.calls import Calls
 from langgraph_async.pregel.model import RunScope, StepState
 from langgraph_async.pregel.node import Write
@@ -209,29 +210,22 @@ class PregelRunner:
     # -- one task ---------------------------------------------------------------------------------------------
 
     async def _attempt(self, scope: TaskScope, on_suspend: Callable[[], None] | None) -> asyncio.CancelledError | None:
-        """Run one attempt and commit what it comes to; return the cancellation that ended it, if one did."""
-        task = scope.task
-        action = task.node.action
-        if action is not None and self._run.sinks.updates and action.kind in ("async_gen", "gen"):
-            scope.stepwise = self._stepwise(scope)
-        context = copy_context()
-        context.run(ambient.current.set, scope)
+        """Run a task and commit what it comes to; return the cancellation that ended it, if one did."""
         limiter = self._run.limiter
         scope.holds_slot = limiter is not None
-        writes: list[Write] = []
         error: BaseException | None = None
         interrupted: asyncio.CancelledError | None = None
         counted = False
+        if scope.task.node.retry_policy:
+            scope.note_beginning()
         try:
-            try:
-                writes = await drive(run_attempt(scope), context, on_suspend)
-            except BaseException as exc:  # noqa: BLE001
-                error = exc
-            if scope.running:
-                interrupted = await drive(scope.finish_calls(error), context, on_suspend)
-                error = error or interrupted
-            if scope.hosts:
-                interrupted = await scope.end_graphs() or interrupted
+            writes, error, interrupted = await self._perform(scope, on_suspend)
+            while error is not None and interrupted is None:
+                following, error = await self._again(scope, error, on_suspend)
+                if following is None:
+                    break
+                scope = following
+                writes, error, interrupted = await self._perform(scope, on_suspend)
             self._left -= 1
             counted = True
             return self._settle(scope, writes, error) or interrupted
@@ -247,6 +241,48 @@ class PregelRunner:
             if scope.holds_slot and limiter is not None:
                 scope.holds_slot = False
                 limiter.release()
+
+    async def _perform(
+        self, scope: TaskScope, on_suspend: Callable[[], None] | None
+    ) -> tuple[list[Write], BaseException | None, asyncio.CancelledError | None]:
+        """Run one attempt, and wait for what it has started; return its writes, or what ended it."""
+        action = scope.task.node.action
+        if action is not None and self._run.sinks.updates and action.kind in ("async_gen", "gen"):
+            scope.stepwise = self._stepwise(scope)
+        context = copy_context()
+        context.run(ambient.current.set, scope)
+        writes: list[Write] = []
+        error: BaseException | None = None
+        interrupted: asyncio.CancelledError | None = None
+        try:
+            try:
+                writes = await drive(run_attempt(scope), context, on_suspend)
+            except BaseException as exc:  # noqa: BLE001
+                error = exc
+            if scope.running:
+                interrupted = await drive(scope.finish_calls(error), context, on_suspend)
+                error = error or interrupted
+            if scope.hosts:
+                interrupted = await scope.end_graphs() or interrupted
+            return writes, error, interrupted
+        finally:
+            error = None  # its traceback holds this frame
+
+    async def _again(
+        self, scope: TaskScope, error: BaseException, on_suspend: Callable[[], None] | None
+    ) -> tuple[TaskScope | None, BaseException]:
+        """Wait until a failed task may be tried again; return the next attempt, or None and what it has failed with."""
+        try:
+            seconds = None if self._aborting else retry_wait(scope, error)
+            if seconds is None:
+                return None, error
+            scope.close()
+            await drive(rest(scope, seconds), copy_context(), on_suspend)
+            return next_attempt(scope), error
+        except BaseException as exc:  # noqa: BLE001
+            return None, exc
+        finally:
+            del error  # its traceback holds this frame
 
     def _settle(
         self, scope: TaskScope, writes: list[Write], error: BaseException | None

@@ -67,6 +67,8 @@ class TaskScope:
         invalid: Questions whose answers did not fit their schema, by the order of the calls.
         node_error: For an error handler: what the failed node raised.
         stepwise: Takes the writes of one yield of a generator, to be shown at once.
+        attempt: Which attempt of the task it is, from 1.
+        began: Unix time in seconds at which the first attempt began; set when it is first needed.
     """
 
     __slots__ = (
@@ -75,6 +77,8 @@ class TaskScope:
         "_idle",
         "_runtime",
         "_writer",
+        "attempt",
+        "began",
         "body",
         "caller",
         "calls_made",
@@ -122,6 +126,8 @@ class TaskScope:
         self.node_error: Any = None
         self.body: list[tuple[str, Any]] | None = None
         self.stepwise: Callable[[list[tuple[str, Any]]], None] | None = None
+        self.attempt = 1
+        self.began: float | None = None
         self._asked = 0
         self.starter = starter
         self._idle: asyncio.Future[None] | None = None
@@ -265,6 +271,7 @@ class TaskScope:
         if self._runtime is None:
             run, task = self.run, self.task
             run_id = run.config.given.get("run_id")
+            self.note_beginning()
             self._runtime = run.runtime.override(
                 stream_writer=self.writer,
                 execution_info=ExecutionInfo(
@@ -273,9 +280,16 @@ class TaskScope:
                     task_id=task.id,
                     thread_id=run.config.thread_id,
                     run_id=None if run_id is None else str(run_id),
+                    node_attempt=self.attempt,
+                    node_first_attempt_time=self.began,
                 ),
             )
         return self._runtime
+
+    def note_beginning(self) -> None:
+        """Note that the first attempt has begun, unless that is known."""
+        if self.began is None:
+            self.began = self.run.clock.now().timestamp()
 
     @property
     def writer(self) -> Any:

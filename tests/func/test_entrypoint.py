@@ -18,7 +18,7 @@ from langgraph_async.func import entrypoint, task
 from langgraph_async.graph import StateGraph
 from langgraph_async.pregel.graph import Pregel
 from langgraph_async.runtime import Runtime
-from langgraph_async.types import CachePolicy, Command, RetryPolicy, interrupt
+from langgraph_async.types import CachePolicy, Command, interrupt
 
 
 class _Numbers(TypedDict):
@@ -272,9 +272,7 @@ def test_a_timeout_of_a_sync_function_is_refused() -> None:
         task(timeout=1)(workflow)
 
 
-@pytest.mark.parametrize(
-    "option", [{"retry_policy": RetryPolicy()}, {"cache_policy": CachePolicy()}, {"timeout": 1.0}], ids=str
-)
+@pytest.mark.parametrize("option", [{"cache_policy": CachePolicy()}, {"timeout": 1.0}], ids=str)
 def test_a_policy_that_is_not_supported_is_refused_rather_than_ignored(option: dict[str, Any]) -> None:
     async def workflow(number: int) -> int:
         return number
