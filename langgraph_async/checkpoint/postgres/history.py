@@ -94,7 +94,7 @@ async def delta_history(
         start = await conn.fetchval(
             f"SELECT max(checkpoint_id) FROM {tables.checkpoints} WHERE thread_id = $1 AND checkpoint_ns = $2", *where
         )
-    found: dict[str, DeltaChannelHistory] = {name: {"writes": []} for name in channels}
+    found: dict[str, Any] = {name: {"writes": []} for name in channels}
     wanted = set(channels)
     takers: dict[str, frozenset[str]] = {}  # nearest first; channels without a value until there
     seeds: dict[str, str] = {}
