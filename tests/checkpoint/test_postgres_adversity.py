@@ -205,14 +205,18 @@ async def test_of_twenty_runs_on_one_thread_through_two_savers_none_is_lost(save
     assert len(state.values["log"]) % 4 == 0
 
 
-async def test_terminated_connections_between_two_steps_go_unnoticed(postgres_database: str, conn: Any) -> None:
+@pytest.mark.parametrize("statement_cache", [True, False])
+async def test_terminated_connections_between_two_steps_go_unnoticed(
+    postgres_database: str, conn: Any, statement_cache: bool
+) -> None:
     async def cut(n: int) -> None:
         await conn.execute(
             "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
             "WHERE datname = current_database() AND pid <> pg_backend_pid()"
         )
 
-    async with AsyncPostgresSaver.from_conn_string(postgres_database, min_size=3) as saver:
+    options: Any = {"min_size": 3, "statement_cache": statement_cache}
+    async with AsyncPostgresSaver.from_conn_string(postgres_database, **options) as saver:
         result = await _graph(saver, between=cut).ainvoke({"log": []}, _config("t"), durability="sync")
         history = [item async for item in saver.alist(at("t"))]
 
@@ -245,6 +249,20 @@ async def test_a_commit_whose_answer_was_lost_is_stored_once(postgres_database: 
         assert await values(saver, config) == {"a": [1]}
         assert await pending(saver, old) == [("t", "a", 1), ("t", "b", [2])]
         assert len(await listed(saver, at(branch.thread_id))) == 2
+
+
+async def test_deleting_over_a_terminated_connection_is_done_all_the_same(postgres_database: str, conn: Any) -> None:
+    async with AsyncPostgresSaver.from_conn_string(postgres_database, min_size=1) as saver:
+        for turns in range(5):
+            await Branch(saver, "t").put(a=[1])
+            await conn.execute(
+                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
+                "WHERE datname = current_database() AND pid <> pg_backend_pid()"
+            )
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            await saver.adelete_thread("t")
+            assert await listed(saver, at("t", None)) == []
 
 
 async def test_a_server_that_went_away_is_told(postgres_database: str, conn: Any) -> None:

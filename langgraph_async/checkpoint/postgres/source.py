@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import warnings
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -25,6 +25,7 @@ _LOST = (
     asyncpg.AdminShutdownError,
     asyncpg.CrashShutdownError,
     asyncpg.CannotConnectNowError,
+    asyncpg.InternalClientError,  # the server has said farewell, and the end of the stream is yet to be read
     ConnectionError,
 )
 _COLLIDED = (asyncpg.DeadlockDetectedError, asyncpg.SerializationError)
@@ -141,7 +142,7 @@ class Source:
             left -= 1
             try:
                 async with self._connection(own_transaction or self._options.statement_cache) as conn:
-                    return await work(conn)
+                    return await self._drop_lost(conn, work)
             except Exception as exc:
                 if isinstance(exc, _COLLIDED) and left:
                     continue
@@ -153,6 +154,15 @@ class Source:
                 if error is exc:
                     raise
                 raise error from exc
+
+    async def _drop_lost(self, conn: Any, work: Callable[[Any], Awaitable[T]]) -> T:
+        try:
+            return await work(conn)
+        except Exception as exc:
+            if is_lost(exc) and self._single is None:
+                with suppress(asyncpg.InterfaceError):  # a pool takes back what it has seen closed
+                    conn.terminate()  # this one may not know yet that it is closed
+            raise
 
     @asynccontextmanager
     async def _connection(self, bare: bool) -> AsyncIterator[Any]:
@@ -187,13 +197,13 @@ class Source:
 def is_lost(exc: BaseException) -> bool:
     """Tell whether an error means that the connection is gone, and what was asked may or may not have been done."""
     if isinstance(exc, asyncpg.InterfaceError):
-        return "closed" in str(exc)
+        return "closed" in str(exc) or "released back" in str(exc)
     return isinstance(exc, _LOST)
 
 
 def translated(exc: BaseException) -> BaseException:
     """Return the error to raise for one of the database; any other error is returned as it is."""
-    if not isinstance(exc, (asyncpg.PostgresError, asyncpg.InterfaceError, OSError)):
+    if not isinstance(exc, (asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError, OSError)):
         return exc
     reason, advice = "failed", str(exc)
     if isinstance(exc, (asyncpg.UndefinedTableError, asyncpg.UndefinedColumnError, asyncpg.InvalidSchemaNameError)):
