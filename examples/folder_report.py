@@ -1,13 +1,14 @@
 """Read every text file of a folder at once, ask a person, and write a report.
 
-    python examples/folder_report.py PATH [--yes] [--output FILE] [--glob PATTERN ...]
+    python examples/folder_report.py PATH [--yes] [--output FILE] [--glob PATTERN ...] [--state FILE]
 
 The graph: `collect` lists the files, one `examine` task runs for each of them (`Send`), reducers gather what they
 found, `draft` writes the report, `approve` pauses the run until somebody answers, and `publish` puts the report where
 it belongs.
 
-The paused run is kept by an in-memory saver, so it lives as long as this process. Going on after the process was
-killed needs a saver on disk, which comes with the SQLite saver; nothing else here would change.
+Every step is stored in a SQLite file beside the report. Stopped or killed at any moment, even while it asks, and
+started again with the same arguments, it goes on where it was: files that were examined are not examined again. When
+the report is done, or refused, what was stored of it is deleted.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from typing import Annotated, Any, Literal
 from typing_extensions import TypedDict
 
 from langgraph_async import END, START, Command, Send, StateGraph, interrupt
-from langgraph_async.checkpoint.memory import InMemorySaver
+from langgraph_async.checkpoint.sqlite.aio import AsyncSqliteSaver
 from langgraph_async.types import StreamWriter
 
 SKIPPED_FOLDERS = {"__pycache__", "node_modules", "dist", "build", "target"}
@@ -201,8 +202,8 @@ def publish(state: State) -> dict[str, Any]:
     return {"written": str(target)}
 
 
-def build_graph() -> Any:
-    """Return the compiled graph."""
+def build_graph(saver: AsyncSqliteSaver) -> Any:
+    """Return the compiled graph, whose threads `saver` keeps."""
     builder = StateGraph(State)
     for node in (collect, examine, draft, approve, publish):
         builder.add_node(node)
@@ -211,7 +212,7 @@ def build_graph() -> Any:
     builder.add_edge("examine", "draft")
     builder.add_edge("draft", "approve")
     builder.add_edge("publish", END)
-    return builder.compile(checkpointer=InMemorySaver(), name="folder_report")
+    return builder.compile(checkpointer=saver, name="folder_report")
 
 
 # -- the report -----------------------------------------------------------------------------------------------
@@ -263,7 +264,9 @@ def say(text: str) -> None:
 
 async def advance(graph: Any, given: Any, config: dict[str, Any]) -> dict[str, Any] | None:
     """Run the graph, showing progress, until it has finished (None) or asks something (the question)."""
-    total, done, question = 0, 0, None
+    before = await graph.aget_state(config)
+    total, question = len(before.values.get("paths", [])), None
+    done = sum(task.name == "examine" and task.result is not None for task in before.tasks)
     async for mode, chunk in graph.astream(given, config, stream_mode=["updates", "custom"]):
         if mode == "custom":
             done += 1
@@ -295,6 +298,37 @@ def ask(question: dict[str, Any]) -> bool:
             say(question["preview"])
 
 
+async def run_until_asked(chosen: argparse.Namespace) -> dict[str, Any]:
+    """Run from the start, or from where an earlier run was stopped, until the graph asks."""
+    start: State = {"folder": str(chosen.path), "globs": chosen.glob, "output": str(chosen.output)}
+    chosen.state.parent.mkdir(parents=True, exist_ok=True)
+    async with AsyncSqliteSaver.from_conn_string(str(chosen.state)) as saver:
+        graph = build_graph(saver)
+        stopped = (await graph.aget_state(config_of(chosen))).next
+        if stopped:
+            say("going on where the last run was stopped")
+        question = await advance(graph, None if stopped else start, config_of(chosen))
+    assert question is not None
+    return question
+
+
+async def finish(chosen: argparse.Namespace, approved: bool) -> None:
+    """Answer, run to the end, and forget what was stored."""
+    async with AsyncSqliteSaver.from_conn_string(str(chosen.state)) as saver:
+        await advance(build_graph(saver), Command(resume=approved), config_of(chosen))
+        await saver.adelete_thread(thread_of(chosen))
+
+
+def thread_of(chosen: argparse.Namespace) -> str:
+    """Return the thread of a report: the same arguments mean the same report."""
+    return repr((str(chosen.path.resolve()), sorted(chosen.glob), str(chosen.output.resolve())))
+
+
+def config_of(chosen: argparse.Namespace) -> dict[str, Any]:
+    """Return the config of the runs."""
+    return {"configurable": {"thread_id": thread_of(chosen)}, "max_concurrency": chosen.jobs}
+
+
 def arguments() -> argparse.Namespace:
     """Return the command line's arguments, or exit with a usage message."""
     parser = argparse.ArgumentParser(description="Report on the text and source files of a folder.")
@@ -305,7 +339,10 @@ def arguments() -> argparse.Namespace:
         "--glob", nargs="+", default=["*"], metavar="PATTERN", help="only files that match one of these"
     )
     parser.add_argument("--jobs", type=int, default=32, help="files examined at once (default: %(default)s)")
+    parser.add_argument("--state", type=Path, help="where the run is kept (default: .folder-report.sqlite beside it)")
     chosen = parser.parse_args()
+    if chosen.state is None:
+        chosen.state = chosen.output.parent / ".folder-report.sqlite"
     if not chosen.path.is_dir():
         parser.error(f"{chosen.path} is not a folder")
     if chosen.jobs < 1:
@@ -316,19 +353,15 @@ def arguments() -> argparse.Namespace:
 def main() -> int:
     """Run until the graph asks, put the question, and go on with the answer."""
     chosen = arguments()
-    graph = build_graph()
-    config = {"configurable": {"thread_id": "report"}, "max_concurrency": chosen.jobs}
-    start: State = {"folder": str(chosen.path), "globs": chosen.glob, "output": str(chosen.output)}
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")
     try:
         # Between the two runs nothing is left running: the thread waits in the saver, and the terminal may block.
-        question = asyncio.run(advance(graph, start, config))
-        assert question is not None
+        question = asyncio.run(run_until_asked(chosen))
         approved = chosen.yes or ask(question)
-        asyncio.run(advance(graph, Command(resume=approved), config))
+        asyncio.run(finish(chosen, approved))
     except KeyboardInterrupt:
-        say("stopped; no report was written")
+        say("stopped; no report was written. Start it again to go on")
         return 130
     except OSError as exc:
         say(f"cannot write {chosen.output}: {exc.strerror or exc}")

@@ -7,7 +7,10 @@ A node's code, and everything it calls, runs in a context in which `current` hol
 from __future__ import annotations
 
 from contextvars import ContextVar
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from asyncio import AbstractEventLoop
 
 
 class AmbientTask(Protocol):
@@ -20,6 +23,10 @@ class AmbientTask(Protocol):
     @property
     def runtime(self) -> Any:
         """The task's `Runtime`."""
+
+    @property
+    def event_loop(self) -> AbstractEventLoop | None:
+        """The loop that runs the task."""
 
     def interrupt(self, value: Any, response_schema: Any = None) -> Any:
         """Return the next answer, or pause the task by raising `GraphInterrupt`."""

@@ -25,7 +25,8 @@
     |  '- NodeTimeoutError                  a node ran longer than its policy allows
     '- persisting
        |- ThreadConflictError               another run changed the thread first
-       '- SerializationError (TypeError)    a value that cannot be stored, or stored bytes that cannot be read
+       |- SerializationError (TypeError)    a value that cannot be stored, or stored bytes that cannot be read
+       '- StorageError (RuntimeError)       the database refused, or cannot be used now
 
     GraphBubbleUp (BaseException: `except Exception` in a node cannot swallow it)
     |- GraphInterrupt                       a pause; the root graph turns it into a result
@@ -363,6 +364,22 @@ class SerializationError(LangGraphError, TypeError):
     def __init__(self, message: str, *, path: Sequence[str] = ()) -> None:
         super().__init__(message)
         self.path = tuple(path)
+
+
+class StorageError(LangGraphError, RuntimeError):
+    """The database could not do what it was asked for. Nothing of that call was stored.
+
+    Attributes:
+        reason: ``"busy"`` (others hold its lock: try again), ``"full"``, ``"read_only"``, ``"closed"``,
+            ``"wrong_loop"`` (used from another event loop), ``"in_use"`` (the connection has an open transaction
+            that is not ours) or ``"failed"``; the database's own error, if any, is the `__cause__`.
+    """
+
+    code = "STORAGE"
+
+    def __init__(self, message: str, *, reason: str = "failed") -> None:
+        super().__init__(message)
+        self.reason = reason
 
 
 def is_invalid_resume(exc: BaseException) -> bool:

@@ -205,6 +205,17 @@ class BaseCheckpointSaver(Generic[V]):
         """
         raise NotImplementedError(f"{type(self).__name__} does not offer acommit().")
 
+    async def acommit_chain(self, commits: Sequence[tuple[RunnableConfig, StepCommit]]) -> None:
+        """Store commits that build on each other, in order: each as a whole, and none after one that failed.
+
+        A saver whose transactions are expensive overrides this to store several in one.
+
+        Raises:
+            BaseException: What the first commit that failed raised; those before it are stored.
+        """
+        for config, commit in commits:
+            await self.acommit(config, commit)
+
     async def adelete_thread(self, thread_id: str) -> None:
         """Delete everything of a thread, and nothing of any other."""
         raise NotImplementedError(f"{type(self).__name__} does not offer adelete_thread().")

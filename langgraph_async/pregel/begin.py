@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 import warnings
 from collections.abc import Callable, Iterable, Mapping
@@ -121,6 +122,7 @@ def make_run(
         store=graph.store,
         cache=graph.cache,
         thread_ident=threading.get_ident(),
+        event_loop=asyncio.get_running_loop(),
         leases=held_around(),
         clock=parent.run.clock if parent is not None else graph.clock,
     )

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any
 
 import anyio
@@ -64,13 +65,29 @@ def call_blocking(name: str, func: Callable[[], Coroutine[Any, Any, Any]], *, it
         raise RuntimeError(
             f"graph.{name}() was called on a running event loop, which it would block. Use '{instead}' there."
         )
-    if ambient.current.get() is not None:
-        return anyio.from_thread.run(func)
-    future = _portal.get().start_task_soon(func)
+    task = ambient.current.get()
+    if task is not None and task.event_loop is not None and task.event_loop.is_running():
+        # Any thread that has the node's context may call, not only the one that was made for a sync node.
+        return _wait(asyncio.run_coroutine_threadsafe(func(), task.event_loop))
+    return _wait(_portal.get().start_task_soon(_noting_end(func, ended := threading.Event())), ended)
+
+
+def _noting_end(func: Callable[[], Coroutine[Any, Any, Any]], ended: threading.Event) -> Callable[[], Any]:
+    async def run() -> Any:
+        try:
+            return await func()
+        finally:
+            ended.set()
+
+    return run
+
+
+def _wait(future: Future[Any], ended: threading.Event | None = None) -> Any:
     try:
         return future.result()
     except BaseException:
-        future.cancel()
+        if future.cancel() and ended is not None:
+            ended.wait()  # what the call started has cleaned up when it is left
         raise
 
 

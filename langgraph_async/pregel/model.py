@@ -25,6 +25,8 @@ from langgraph_async.runtime import RunControl, Runtime
 from langgraph_async.types import Durability, RetryPolicy
 
 if TYPE_CHECKING:
+    from asyncio import AbstractEventLoop
+
     from langgraph_async.aio.limiter import Limiter
     from langgraph_async.pregel.lease import Lease
     from langgraph_async.pregel.replay import Answers, Replay
@@ -249,6 +251,7 @@ class RunScope:
         interrupt_before, interrupt_after: Static breakpoints: node names, or ``"*"``.
         next_version: From the newest channel version to the next.
         thread_ident: Thread in which the event loop runs.
+        event_loop: That loop.
         leases: Holds on threads that this run and those around it have.
         saving: What stores the run, or None without a saver.
         clock: What waits between attempts go by.
@@ -274,6 +277,7 @@ class RunScope:
     store: Any = None
     cache: Any = None
     thread_ident: int = 0
+    event_loop: AbstractEventLoop | None = None
     leases: tuple[Lease, ...] = ()
     saving: Any = None
     clock: Clock = SYSTEM_CLOCK

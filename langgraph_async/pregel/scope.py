@@ -174,6 +174,11 @@ class TaskScope:
         self._runtime: Runtime[Any] | None = None
         self._writer: ChunkWriter | None = None
 
+    @property
+    def event_loop(self) -> asyncio.AbstractEventLoop | None:
+        """The loop that runs the task."""
+        return self.run.event_loop
+
     # -- questions --------------------------------------------------------------------------------------------
 
     def interrupt(self, value: Any, response_schema: Any = None) -> Any:

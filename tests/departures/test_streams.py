@@ -199,17 +199,22 @@ async def test_a_chunk_past_the_hard_bound_is_a_clear_error():
 
 
 async def test_a_flood_from_a_thread_is_bounded_alike():
+    flooded, loop = asyncio.Event(), asyncio.get_running_loop()
+
     def floods(state, writer):
-        for number in range(3 * HARD_LIMIT):
-            writer(number)
+        try:
+            for number in range(3 * HARD_LIMIT):
+                writer(number)
+        finally:
+            loop.call_soon_threadsafe(flooded.set)
 
     read = 0
     with pytest.raises(StreamOverflowError):
         async for _ in chain(floods=floods).astream({}, stream_mode="custom"):
+            await flooded.wait()
             read += 1
-            await asyncio.sleep(0)
 
-    assert read <= 3 * HARD_LIMIT
+    assert HARD_LIMIT <= read <= HARD_LIMIT + 1
 
 
 async def test_memory_is_flat_for_a_reader_that_keeps_up():

@@ -216,6 +216,8 @@ async def test_an_update_through_another_saver_makes_the_run_fail_and_stays():
     held = Held(saver)
     other = Held(second_saver(saver))
     first = await held.start()
+    while await log_of(held.graph) != ["before first"]:  # it is stored behind the run
+        pass
 
     await other.graph.aupdate_state(cfg(), {"log": ["update"]}, as_node="node")
     held.go.set()

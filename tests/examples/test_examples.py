@@ -199,3 +199,55 @@ def test_the_folder_report_ends_at_ctrl_c_and_writes_nothing(folder: Path, tmp_p
     assert "no report was written" in rest
     assert "Traceback" not in rest
     assert not (tmp_path / "folder-report.md").exists()
+
+
+@pytest.fixture
+def many_files(tmp_path: Path) -> Path:
+    folder = tmp_path / "many"
+    folder.mkdir()
+    for number in range(150):
+        (folder / f"{number:03}.txt").write_text(f"word{number % 7} again\n" * (number + 1))
+    return folder
+
+
+def kill_when_it_says(text: str, *arguments: str | Path, cwd: Path) -> None:
+    with subprocess.Popen(
+        command("folder_report.py", *arguments),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=cwd,
+        env=environment(),
+    ) as process:
+        assert process.stderr is not None
+        try:
+            for line in process.stderr:
+                if text in line:
+                    break
+            else:
+                pytest.fail(f"it never said {text!r}")
+        finally:
+            process.kill()
+
+
+@pytest.mark.parametrize("moment", ["files to examine", "[1/150]", "[70/150]", "[p]review"])
+def test_the_folder_report_goes_on_where_it_was_killed(many_files: Path, tmp_path: Path, moment: str) -> None:
+    undisturbed = run("folder_report.py", many_files, "--yes", "--output", "one.md", cwd=tmp_path)
+    kill_when_it_says(moment, many_files, "--output", "two.md", "--jobs", "1", cwd=tmp_path)
+    result = run("folder_report.py", many_files, "--yes", "--output", "two.md", cwd=tmp_path)
+
+    assert result.returncode == 0, result.stderr
+    assert "going on where the last run was stopped" in result.stderr
+    assert (tmp_path / "two.md").read_text() == (tmp_path / "one.md").read_text()
+    assert result.stdout == undisturbed.stdout
+    examined = [line for line in result.stderr.splitlines() if line.startswith("[")]
+    assert len(examined) < 150 or moment == "files to examine" or moment == "[1/150]"
+
+
+def test_the_folder_report_forgets_a_run_that_is_done(folder: Path, tmp_path: Path) -> None:
+    for _ in range(2):
+        result = run("folder_report.py", folder, "--yes", cwd=tmp_path)
+
+        assert "going on" not in result.stderr
+        assert "files to examine" in result.stderr

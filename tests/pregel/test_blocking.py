@@ -1,6 +1,12 @@
 """The blocking view: scripts without an event loop, sync nodes, and misuse."""
 
+import asyncio
+import contextvars
 import operator
+import signal
+import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from typing import Annotated
 
 import pytest
@@ -95,3 +101,62 @@ def test_an_error_of_a_node_reaches_the_script_unchanged():
     with pytest.raises(ValueError, match="broken") as caught:
         graph.invoke({"log": []})
     assert caught.value is error
+
+
+def in_a_pool_with_the_context(call):
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(contextvars.copy_context().run, call).result()
+
+
+async def test_a_thread_that_a_node_gave_its_context_may_call_a_graph_and_its_pauses_come_through():
+    def ask(state):
+        return {"log": [interrupt("name?")]}
+
+    inner = StateGraph(State).add_node(ask).add_edge(START, "ask").compile()
+
+    async def outer(state):
+        return await asyncio.to_thread(inner.invoke, {"log": []})
+
+    graph = StateGraph(State).add_node(outer).add_edge(START, "outer").compile(checkpointer=InMemorySaver())
+    thread = {"configurable": {"thread_id": "1"}}
+    paused = await graph.ainvoke({"log": []}, thread)
+
+    assert [q.value for q in paused["__interrupt__"]] == ["name?"]
+    assert await graph.ainvoke(Command(resume="Ada"), thread) == {"log": ["Ada"]}
+
+
+async def test_a_sync_node_may_call_a_graph_from_a_pool_of_its_own():
+    inner = counting_graph()
+
+    def outer(state):
+        return in_a_pool_with_the_context(lambda: inner.invoke({"log": []}))
+
+    graph = StateGraph(State).add_node(outer).add_edge(START, "outer").compile()
+
+    assert await graph.ainvoke({"log": []}) == {"log": ["first", "second after first"]}
+
+
+def main_thread_waits():
+    frame = sys._current_frames()[threading.main_thread().ident]
+    return frame.f_code is threading.Condition.wait.__code__
+
+
+@pytest.mark.parametrize("method", ["invoke", "stream"])
+def test_ctrl_c_leaves_when_the_run_has_cleaned_up(method):
+    seen = []
+
+    async def endless(state):
+        while not main_thread_waits():
+            await asyncio.sleep(0)
+        signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
+        try:
+            await asyncio.Event().wait()
+        finally:
+            seen.append("cleaned up")
+
+    graph = StateGraph(State).add_node(endless).add_edge(START, "endless").compile()
+
+    with pytest.raises(KeyboardInterrupt):
+        list(getattr(graph, method)({"log": []}))
+
+    assert seen == ["cleaned up"]

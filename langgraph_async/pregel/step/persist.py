@@ -12,7 +12,7 @@ awaits a saver's writing methods.
 from __future__ import annotations
 
 import inspect
-from asyncio import Future, get_running_loop
+from asyncio import Future, get_running_loop, sleep
 from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -36,6 +36,8 @@ from langgraph_async.types import Durability
 
 MAX_STEPS_BEHIND = 4
 """Supersteps that durability "async" may be behind before the run waits."""
+MAX_STEPS_BEHIND_GROUPED = 16
+"""The same for a saver that stores what waits in one transaction: what it costs is spread over so many."""
 
 
 class _Save:
@@ -84,6 +86,8 @@ class Persister:
         self._above = above
         self._immediate = getattr(saver, "immediate", False) is True
         self._grouped = getattr(saver, "can_commit", False) is True
+        self._chains = self._grouped and _stores_chains(saver)
+        self._max_behind = MAX_STEPS_BEHIND_GROUPED if self._chains else MAX_STEPS_BEHIND
         self._queue: deque[_Save] = deque()
         self._held: _Save | None = None
         self._last: _Save | None = None
@@ -201,7 +205,7 @@ class Persister:
         """
         if self._immediate or self._durability == "exit":
             return
-        limit = 0 if self._durability == "sync" else MAX_STEPS_BEHIND
+        limit = 0 if self._durability == "sync" else self._max_behind
         await self._wait(limit)
         self._raise_failure()
 
@@ -227,10 +231,13 @@ class Persister:
 
     async def _wait(self, limit: int) -> None:
         interrupted = None
-        if self._queue and not self._started:
-            # The writer may have been cancelled before it began: a task of our own does its work.
-            interrupted = await wait_settled(spawn(self._write(), name="saving"))
+        if limit and len(self._queue) > limit and not self._started:
+            await sleep(0)  # the writer begins
         while len(self._queue) > limit or (limit == 0 and self._started):
+            if not self._started:
+                # The writer was cancelled before it began: a task of our own does its work.
+                interrupted = await wait_settled(spawn(self._write(), name="saving")) or interrupted
+                continue
             waiter: Future[None] = get_running_loop().create_future()
             self._waiters.append(waiter)
             interrupted = await wait_settled(waiter) or interrupted
@@ -253,8 +260,10 @@ class Persister:
         try:
             with anyio.CancelScope(shield=True):
                 while self._queue:
-                    await self._store(self._queue[0])
-                    self._queue.popleft()
+                    saves = list(self._queue) if self._chains else [self._queue[0]]
+                    await self._store_all(saves)
+                    for _ in saves:
+                        self._queue.popleft()
                     self._wake()
         except BaseException as exc:  # noqa: BLE001
             self._failure = exc
@@ -269,11 +278,28 @@ class Persister:
             if not waiter.done():
                 waiter.set_result(None)
 
+    async def _store_all(self, saves: Sequence[_Save]) -> None:
+        if len(saves) == 1:
+            await self._store(saves[0])
+            return
+        try:
+            head = self.head
+            chain: list[tuple[RunnableConfig, StepCommit]] = []
+            for save in saves:
+                chain.append((self._at(save.parent), _commit_of(save, head)))
+                head = _head_after(save, head)
+            await self._saver.acommit_chain(chain)
+            self.head = head
+        except BaseException as exc:
+            self._failure = exc
+            raise
+
     async def _store(self, save: _Save) -> None:
         try:
             self._raise_failure()
             if self._grouped:
-                await self._commit(save)
+                await self._saver.acommit(self._at(save.parent), _commit_of(save, self.head))
+                self.head = _head_after(save, self.head)
             else:
                 await self._store_singly(save)
         except BaseException as exc:
@@ -286,18 +312,6 @@ class Persister:
         if checkpoint_id is None:
             del config[CONF]["checkpoint_id"]
         return config  # type: ignore[return-value]
-
-    async def _commit(self, save: _Save) -> None:
-        commit = StepCommit(
-            writes=save.writes,
-            checkpoint=save.checkpoint,
-            metadata=save.metadata,
-            new_versions=save.new_versions,
-            expected_head=self.head,
-        )
-        await self._saver.acommit(self._at(save.parent), commit)
-        if save.checkpoint is not None and self.head is not MISSING:
-            self.head = save.checkpoint["id"]
 
     async def _store_singly(self, save: _Save) -> None:
         config = self._at(save.parent)
@@ -315,6 +329,25 @@ class Persister:
             await self._saver.aput_writes(config, writes, task.task_id, task.path)
         else:
             await self._saver.aput_writes(config, writes, task.task_id)
+
+
+def _commit_of(save: _Save, head: str | None | Missing) -> StepCommit:
+    return StepCommit(
+        writes=save.writes,
+        checkpoint=save.checkpoint,
+        metadata=save.metadata,
+        new_versions=save.new_versions,
+        expected_head=head,
+    )
+
+
+def _head_after(save: _Save, head: str | None | Missing) -> str | None | Missing:
+    return head if save.checkpoint is None or head is MISSING else save.checkpoint["id"]
+
+
+def _stores_chains(saver: Any) -> bool:
+    own = getattr(type(saver), "acommit_chain", None)
+    return own is not None and own is not BaseCheckpointSaver.acommit_chain
 
 
 def _takes_path(saver: Any) -> bool:

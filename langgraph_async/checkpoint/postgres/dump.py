@@ -1,0 +1,311 @@
+"""Turns commits into rows of LangGraph's tables, and rows into checkpoints."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, TypeAlias
+
+from langgraph_async.checkpoint.base import (
+    ChannelVersions,
+    Checkpoint,
+    CheckpointMetadata,
+    CheckpointTuple,
+    PendingWrite,
+    StepCommit,
+    TaskWrites,
+    get_serializable_checkpoint_metadata,
+)
+from langgraph_async.checkpoint.postgres.faithful import encode, json_text, jsonb_keeps
+from langgraph_async.checkpoint.rows import checkpoint_of, config_of, dump_value, load_value, place_of, positioned
+from langgraph_async.config import RunnableConfig
+from langgraph_async.constants import MISSING, TASKS, Missing
+from langgraph_async.errors import SerializationError
+from langgraph_async.serde.base import SerializerProtocol
+from langgraph_async.types import DeltaSnapshot
+
+BlobRow: TypeAlias = tuple[str, str, str, bytes]
+"""Channel, version, type tag, value."""
+WriteRow: TypeAlias = tuple[str, str, str, bytes]
+"""Position as text, channel, type tag, value."""
+
+
+@dataclass(frozen=True, slots=True)
+class DumpedTask:
+    """The writes of one task.
+
+    Attributes:
+        checkpoint_id: The checkpoint that they belong to.
+        task_id: The task.
+        path: Its path.
+        rows: In the order of their positions.
+        overwrite: They replace what stands on their positions.
+        replace: They replace whatever was stored of the task.
+    """
+
+    checkpoint_id: str
+    task_id: str
+    path: str
+    rows: Sequence[WriteRow]
+    overwrite: bool
+    replace: bool
+
+
+class DumpedCheckpoint(NamedTuple):
+    """A row of `checkpoints`."""
+
+    checkpoint_id: str
+    parent_id: str | None
+    checkpoint: str
+    metadata: str
+
+
+@dataclass(frozen=True, slots=True)
+class Dumped:
+    """One commit, ready to be stored as a whole."""
+
+    thread_id: str
+    checkpoint_ns: str
+    expected_head: str | None | Missing
+    tasks: Sequence[DumpedTask] = ()
+    checkpoint: DumpedCheckpoint | None = None
+    blobs: Sequence[BlobRow] = field(default_factory=list)
+
+    @property
+    def place(self) -> tuple[str, str]:
+        """Thread and namespace."""
+        return self.thread_id, self.checkpoint_ns
+
+    @property
+    def config(self) -> RunnableConfig | None:
+        """Config of the checkpoint, if there is one."""
+        if self.checkpoint is None:
+            return None
+        return config_of(self.thread_id, self.checkpoint_ns, self.checkpoint.checkpoint_id)
+
+    def keys(self) -> list[tuple[str, ...]]:
+        """Return what distinguishes its rows from those of other commits in the same place."""
+        keys: list[tuple[str, ...]] = [(task.checkpoint_id, task.task_id) for task in self.tasks]
+        if self.checkpoint is not None:
+            keys.append((self.checkpoint.checkpoint_id,))
+        return keys
+
+
+def dump_commit(serde: SerializerProtocol, config: RunnableConfig, commit: StepCommit) -> Dumped:
+    """Serialize a commit.
+
+    Raises:
+        SerializationError: A value cannot be stored; the message names its channel.
+    """
+    thread_id, ns, parent_id = place_of(config)
+    tasks: list[DumpedTask] = []
+    if commit.writes:
+        checkpoint_id = checkpoint_of(config)[2]
+        tasks = [_dump_task(serde, thread_id, checkpoint_id, task) for task in commit.writes]
+    if commit.checkpoint is None:
+        return Dumped(thread_id, ns, commit.expected_head, tasks)
+    document, blobs = _dump_checkpoint(serde, commit.checkpoint, commit.new_versions, thread_id)
+    metadata = _dump_metadata(config, commit.metadata or {}, thread_id)
+    row = DumpedCheckpoint(commit.checkpoint["id"], parent_id, document, metadata)
+    return Dumped(thread_id, ns, commit.expected_head, tasks, row, blobs)
+
+
+def _dump_task(serde: SerializerProtocol, thread_id: str, checkpoint_id: str, task: TaskWrites) -> DumpedTask:
+    positions, overwrite = positioned(task.writes)
+    label = f"{task.task_id} ({task.path})" if task.path else task.task_id
+    rows = [
+        (str(idx), channel, *dump_value(serde, value, channel=channel, thread_id=thread_id, task=label))
+        for idx, (channel, value) in positions.items()
+    ]
+    return DumpedTask(checkpoint_id, task.task_id, task.path, rows, overwrite, task.replace)
+
+
+def _dump_checkpoint(
+    serde: SerializerProtocol, checkpoint: Checkpoint, new_versions: ChannelVersions | None, thread_id: str
+) -> tuple[str, list[BlobRow]]:
+    inline: dict[str, Any] = {}
+    blobs: list[BlobRow] = []
+    versions = checkpoint["channel_versions"]
+    changed = versions if new_versions is None else new_versions
+    for channel, value in checkpoint["channel_values"].items():
+        if jsonb_keeps(value):
+            inline[channel] = value
+            continue
+        if isinstance(value, DeltaSnapshot):
+            inline[channel] = True  # LangGraph finds snapshots by this
+        version = changed.get(channel, MISSING)
+        if version is MISSING and isinstance(value, (str, int, float)):
+            # Nobody tells whether an older checkpoint of LangGraph had it inside. Storing it twice does nothing.
+            version = versions.get(channel, MISSING)
+        if version is not MISSING:
+            typed = dump_value(serde, value, channel=channel, thread_id=thread_id)
+            blobs.append((channel, str(version), *typed))
+    document = {**checkpoint, "channel_values": inline}
+    try:
+        return encode(document), blobs
+    except (TypeError, ValueError, RecursionError) as exc:
+        raise SerializationError(
+            f"Cannot store the versions of a checkpoint on thread {thread_id!r} as JSON, so nothing of this step was "
+            f"stored: {exc}",
+            path=("checkpoint",),
+        ) from exc
+
+
+def _dump_metadata(config: RunnableConfig, metadata: CheckpointMetadata, thread_id: str) -> str:
+    merged = get_serializable_checkpoint_metadata(config, metadata)
+    try:
+        return json_text(merged)
+    except (TypeError, ValueError, RecursionError) as exc:
+        key = next((k for k, v in merged.items() if not _is_json(v)), "metadata")
+        raise SerializationError(
+            f"Cannot store the metadata entry {key!r} on thread {thread_id!r}, so nothing of this step was stored: "
+            f"metadata is kept as JSON, and {exc}",
+            path=("metadata", key),
+        ) from exc
+
+
+def _is_json(value: Any) -> bool:
+    try:
+        json_text(value)
+    except (TypeError, ValueError, RecursionError):
+        return False
+    return True
+
+
+# -- reading ------------------------------------------------------------------------------------------------------
+
+
+class CheckpointRow(NamedTuple):
+    """A checkpoint with its values and writes, as one row; lists are None where they are empty.
+
+    Attributes:
+        thread_id: Its thread.
+        checkpoint_ns: Its namespace.
+        checkpoint_id: Its id.
+        parent_id: Id of the parent.
+        checkpoint: The document.
+        metadata: The metadata, as JSON.
+        channels: Names of stored values.
+        kinds: Their type tags.
+        values: Their bytes.
+        tasks: Tasks of the writes, in their order.
+        targets: The channels they wrote to.
+        write_kinds: Type tags of what they wrote.
+        written: What they wrote.
+    """
+
+    thread_id: str
+    checkpoint_ns: str
+    checkpoint_id: str
+    parent_id: str | None
+    checkpoint: str
+    metadata: str
+    channels: Sequence[str] | None
+    kinds: Sequence[str] | None
+    values: Sequence[bytes | None] | None
+    tasks: Sequence[str] | None
+    targets: Sequence[str] | None
+    write_kinds: Sequence[str | None] | None
+    written: Sequence[bytes] | None
+
+    @property
+    def key(self) -> tuple[str, str, str]:
+        """Thread, namespace and id."""
+        return self.thread_id, self.checkpoint_ns, self.checkpoint_id
+
+
+def load_tuple(serde: SerializerProtocol, row: CheckpointRow, sends: Sequence[Any] = ()) -> CheckpointTuple:
+    """Return the checkpoint of a row.
+
+    Args:
+        serde: The serializer.
+        row: The row.
+        sends: For a checkpoint of an old format, the sends that its parent's tasks left.
+
+    Raises:
+        SerializationError: A value cannot be read; the message names its channel.
+    """
+    thread_id, ns = row.thread_id, row.checkpoint_ns
+    stored = zip(row.channels or (), row.kinds or (), row.values or (), strict=True)
+    return CheckpointTuple(
+        config=config_of(*row.key),
+        checkpoint=_load_checkpoint(serde, row.checkpoint, stored, sends, thread_id),
+        metadata=load_metadata(row.metadata),  # type: ignore[arg-type]
+        parent_config=config_of(thread_id, ns, row.parent_id) if row.parent_id else None,
+        pending_writes=load_writes(
+            serde,
+            zip(row.tasks or (), row.targets or (), row.write_kinds or (), row.written or (), strict=True),
+            thread_id=thread_id,
+        ),
+    )
+
+
+def _load_checkpoint(
+    serde: SerializerProtocol,
+    text: str,
+    stored: Iterable[tuple[str, str, bytes | None]],
+    sends: Sequence[Any],
+    thread_id: str,
+) -> Checkpoint:
+    checkpoint: Any = json.loads(text)
+    values = checkpoint.get("channel_values") or {}
+    for channel, kind, value in stored:
+        if kind != "empty":
+            values[channel] = load_value(serde, (kind, value or b""), channel=channel, thread_id=thread_id)
+    checkpoint["channel_values"] = values
+    checkpoint.setdefault("updated_channels", None)
+    checkpoint.pop("pending_sends", None)
+    if sends:
+        versions = checkpoint["channel_versions"]
+        values[TASKS] = list(sends)
+        versions[TASKS] = max(versions.values(), default=1)
+    return checkpoint  # type: ignore[no-any-return]
+
+
+def waits_for_sends(row: CheckpointRow) -> bool:
+    """Tell whether the checkpoint has an old format, in which sends stand among the writes on the parent."""
+    if row.parent_id is None or '"v": 4' in row.checkpoint:
+        return False
+    version: int = json.loads(row.checkpoint).get("v", 1)
+    return version < 4
+
+
+def load_metadata(text: str | None) -> dict[str, Any]:
+    """Return the metadata of a row."""
+    found = json.loads(text) if text else None
+    return found if isinstance(found, dict) else {}
+
+
+def load_writes(
+    serde: SerializerProtocol, rows: Iterable[tuple[str, str, str | None, bytes | None]], *, thread_id: str
+) -> list[PendingWrite]:
+    """Return the writes of rows of task id, channel, type tag and value.
+
+    Raises:
+        SerializationError: One cannot be read; the message names its channel.
+    """
+    return [
+        (task_id, channel, load_value(serde, (kind or "msgpack", value or b""), channel=channel, thread_id=thread_id))
+        for task_id, channel, kind, value in rows
+    ]
+
+
+def matches(metadata: Mapping[str, Any], filter: Mapping[str, Any]) -> bool:
+    """Tell whether metadata has all entries of the filter."""
+    return all(metadata.get(key) == value for key, value in filter.items())
+
+
+__all__ = [
+    "BlobRow",
+    "CheckpointRow",
+    "Dumped",
+    "DumpedCheckpoint",
+    "DumpedTask",
+    "dump_commit",
+    "load_metadata",
+    "load_tuple",
+    "load_writes",
+    "matches",
+    "waits_for_sends",
+]

@@ -1,0 +1,221 @@
+"""Where connections come from: a pool of our own, a pool or a single connection of the user's.
+
+A connection that died is replaced. What was asked of it is asked once more where doing it twice is the same as once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import warnings
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+import asyncpg
+import asyncpg.pool
+
+from langgraph_async.errors import StorageError
+
+T = TypeVar("T")
+
+_ATTEMPTS = 5
+_LOST = (
+    asyncpg.PostgresConnectionError,
+    asyncpg.AdminShutdownError,
+    asyncpg.CrashShutdownError,
+    asyncpg.CannotConnectNowError,
+    asyncpg.InternalClientError,  # the server has said farewell, and the end of the stream is yet to be read
+    ConnectionError,
+)
+_COLLIDED = (asyncpg.DeadlockDetectedError, asyncpg.SerializationError)
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """How the pool of our own is made; see `AsyncPostgresSaver.from_conn_string`."""
+
+    min_size: int = 1
+    max_size: int = 10
+    statement_cache: bool = True
+    connect: Mapping[str, Any] = field(default_factory=dict)
+
+
+class _Connection(asyncpg.Connection):  # type: ignore[misc]
+    """A connection of our own pool. Nothing is ever set on it, so nothing has to be reset: one round trip less."""
+
+    __slots__ = ()
+
+    def get_reset_query(self) -> str:
+        return ""
+
+
+class Source:
+    """Gives out connections.
+
+    Args:
+        origin: A connection string, or a pool or connection that stays its owner's.
+        options: For the pool that is made from a connection string.
+    """
+
+    def __init__(self, origin: Any, options: Options) -> None:
+        self._origin = origin
+        self._options = options
+        self._pool: Any = None
+        self._single: Any = None
+        self._turn: asyncio.Lock | None = None
+        self._opening: asyncio.Lock | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._closed = False
+        if not isinstance(origin, str):
+            attribute = "_pool" if isinstance(origin, asyncpg.pool.Pool) else "_single"
+            setattr(self, attribute, origin)
+
+    def __del__(self) -> None:
+        if isinstance(getattr(self, "_origin", None), str) and self._pool is not None and not self._closed:
+            warnings.warn(
+                "A PostgreSQL saver was dropped open. Close it: 'async with saver:', or 'await saver.aclose()'.",
+                ResourceWarning,
+                stacklevel=2,
+                source=self,
+            )
+
+    @property
+    def size(self) -> int:
+        """Connections that can be busy at once."""
+        if self._single is not None:
+            return 1
+        return int(self._pool.get_max_size()) if self._pool is not None else self._options.max_size
+
+    async def open(self) -> None:
+        """Connect, if that is not done.
+
+        Raises:
+            StorageError: The saver is closed, or belongs to another event loop, or the server cannot be reached.
+        """
+        loop = asyncio.get_running_loop()
+        if self._closed:
+            raise StorageError("The PostgreSQL saver is closed.", reason="closed")
+        if self._loop is not None and self._loop is not loop:
+            raise StorageError(
+                "The PostgreSQL saver was opened in another event loop. Make one in each event loop; several may use "
+                "one database.",
+                reason="wrong_loop",
+            )
+        self._loop = loop
+        if self._pool is not None or self._single is not None:
+            return
+        if self._opening is None:
+            self._opening = asyncio.Lock()
+        async with self._opening:
+            if self._pool is None:
+                self._pool = await self._make_pool()
+
+    async def _make_pool(self) -> Any:
+        options = self._options
+        cache = {} if options.statement_cache else {"statement_cache_size": 0}
+        try:
+            return await asyncpg.create_pool(
+                self._origin,
+                min_size=options.min_size,
+                max_size=options.max_size,
+                connection_class=_Connection,
+                **{**cache, **options.connect},
+            )
+        except Exception as exc:
+            raise translated(exc) from exc
+
+    async def run(self, work: Callable[[Any], Awaitable[T]], *, again: bool = True, own_transaction: bool = False) -> T:
+        """Call `work` with a connection.
+
+        Args:
+            work: May be called several times: after a deadlock, and, if `again`, once more when the connection died.
+            again: Whether doing it twice is the same as doing it once.
+            own_transaction: It begins one itself.
+
+        Raises:
+            StorageError: The database refused, or cannot be reached.
+        """
+        await self.open()
+        left, lost = _ATTEMPTS, not again or self._single is not None
+        while True:
+            left -= 1
+            try:
+                async with self._connection(own_transaction or self._options.statement_cache) as conn:
+                    return await self._drop_lost(conn, work)
+            except Exception as exc:
+                if isinstance(exc, _COLLIDED) and left:
+                    continue
+                if is_lost(exc) and not lost:
+                    lost = True
+                    await self._pool.expire_connections()
+                    continue
+                error = translated(exc)
+                if error is exc:
+                    raise
+                raise error from exc
+
+    async def _drop_lost(self, conn: Any, work: Callable[[Any], Awaitable[T]]) -> T:
+        try:
+            return await work(conn)
+        except Exception as exc:
+            if is_lost(exc) and self._single is None:
+                with suppress(asyncpg.InterfaceError):  # a pool takes back what it has seen closed
+                    conn.terminate()  # this one may not know yet that it is closed
+            raise
+
+    @asynccontextmanager
+    async def _connection(self, bare: bool) -> AsyncIterator[Any]:
+        if self._single is None:
+            async with self._pool.acquire() as conn:
+                if bare:
+                    yield conn
+                else:  # a pooler may give each statement, and each half of one, to another server connection
+                    async with conn.transaction():
+                        yield conn
+            return
+        if self._turn is None:
+            self._turn = asyncio.Lock()
+        async with self._turn:
+            if self._single.is_in_transaction():
+                raise StorageError(
+                    "The connection is in a transaction that the saver did not begin, so nothing was stored. End it "
+                    "first, or give the saver connections of its own: AsyncPostgresSaver.from_conn_string(...).",
+                    reason="in_use",
+                )
+            yield self._single
+
+    async def close(self) -> None:
+        """Close what was opened here; a second call does nothing."""
+        if self._closed:
+            return
+        self._closed = True
+        if isinstance(self._origin, str) and self._pool is not None:
+            await self._pool.close()
+
+
+def is_lost(exc: BaseException) -> bool:
+    """Tell whether an error means that the connection is gone, and what was asked may or may not have been done."""
+    if isinstance(exc, asyncpg.InterfaceError):
+        return "closed" in str(exc) or "released back" in str(exc)
+    return isinstance(exc, _LOST)
+
+
+def translated(exc: BaseException) -> BaseException:
+    """Return the error to raise for one of the database; any other error is returned as it is."""
+    if not isinstance(exc, (asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError, OSError)):
+        return exc
+    reason, advice = "failed", str(exc)
+    if isinstance(exc, (asyncpg.UndefinedTableError, asyncpg.UndefinedColumnError, asyncpg.InvalidSchemaNameError)):
+        advice = f"{exc}. Create the tables once: await saver.setup()"
+    elif isinstance(exc, (asyncpg.DiskFullError, asyncpg.OutOfMemoryError)):
+        reason = "full"
+    elif isinstance(exc, (asyncpg.ReadOnlySQLTransactionError, asyncpg.InsufficientPrivilegeError)):
+        reason = "read_only"
+    elif isinstance(exc, (*_COLLIDED, asyncpg.TooManyConnectionsError, asyncpg.LockNotAvailableError)):
+        reason = "busy"
+    elif is_lost(exc) or isinstance(exc, OSError):
+        advice = f"the connection failed, {exc or type(exc).__name__}"
+    error = StorageError(f"The PostgreSQL database could not be used: {advice}.", reason=reason)
+    error.__cause__ = exc
+    return error
