@@ -260,6 +260,29 @@ async def test_a_handler_may_ask_and_be_answered() -> None:
     assert ran == ["node"]
 
 
+@pytest.mark.parametrize("durability", ["sync", "async", "exit"])
+async def test_neither_node_nor_handler_runs_again_when_a_sibling_is_answered(durability: Any) -> None:
+    ran: list[str] = []
+
+    async def failing(state: State) -> State:
+        ran.append("node")
+        raise ValueError("boom")
+
+    async def handles(state: State, error: NodeError) -> State:
+        ran.append("handler")
+        return {"log": ["handled"]}
+
+    async def ask(state: State) -> State:
+        return {"log": [interrupt("?")]}
+
+    builder = StateGraph(State).add_node("a", failing, error_handler=handles).add_node("c", ask)
+    graph = builder.add_edge(START, "a").add_edge(START, "c").compile(checkpointer=InMemorySaver())
+    await graph.ainvoke({"log": []}, CONFIG, durability=durability)
+    assert (await graph.aget_state(CONFIG)).next == ("c",)
+    assert await graph.ainvoke(Command(resume="yes"), CONFIG, durability=durability) == {"log": ["handled", "yes"]}
+    assert ran == ["node", "handler"]
+
+
 async def test_the_history_shows_what_the_failed_node_raised() -> None:
     graph = graph_of(saver=InMemorySaver())
     await graph.ainvoke({"log": []}, CONFIG)
