@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, TypeAlias
 
 from langgraph_async.checkpoint.base import (
@@ -86,7 +86,7 @@ class Dumped:
 
     def keys(self) -> list[tuple[str, ...]]:
         """Return what distinguishes its rows from those of other commits in the same place."""
-        keys: list[tuple[str, ...]] = [(task.checkpoint_id, task.task_id) for task in self.tasks]
+        keys: list[tuple[str, ...]] = list(dict.fromkeys((task.checkpoint_id, task.task_id) for task in self.tasks))
         if self.checkpoint is not None:
             keys.append((self.checkpoint.checkpoint_id,))
         return keys
@@ -102,13 +102,45 @@ def dump_commit(serde: SerializerProtocol, config: RunnableConfig, commit: StepC
     tasks: list[DumpedTask] = []
     if commit.writes:
         checkpoint_id = checkpoint_of(config)[2]
-        tasks = [_dump_task(serde, thread_id, checkpoint_id, task) for task in commit.writes]
+        tasks = _apart([_dump_task(serde, thread_id, checkpoint_id, task) for task in commit.writes])
     if commit.checkpoint is None:
         return Dumped(thread_id, ns, commit.expected_head, tasks)
     document, blobs = _dump_checkpoint(serde, commit.checkpoint, commit.new_versions, thread_id)
     metadata = _dump_metadata(config, commit.metadata or {}, thread_id)
     row = DumpedCheckpoint(commit.checkpoint["id"], parent_id, document, metadata)
     return Dumped(thread_id, ns, commit.expected_head, tasks, row, blobs)
+
+
+def _apart(tasks: Sequence[DumpedTask]) -> list[DumpedTask]:
+    """Return the same writes with no position of a task in them twice: one statement stores each row once.
+
+    Writes of one task count as stored one after the other: those on fixed positions alone replace what came before
+    on these, others leave it as it is, and `replace` forgets all that came before.
+    """
+    if len({task.task_id for task in tasks}) == len(tasks):
+        return list(tasks)
+    found: list[DumpedTask] = []
+    for task in tasks:
+        same = [each for each in found if each.task_id == task.task_id]
+        if not same:
+            found.append(task)
+            continue
+        found = [each for each in found if each.task_id != task.task_id]
+        if task.replace:
+            found.append(task)
+            continue
+        rows = task.rows
+        if task.overwrite:
+            own = {row[0] for row in rows}
+            same = [replace(each, rows=[row for row in each.rows if row[0] not in own]) for each in same]
+        else:
+            taken = {row[0] for each in same for row in each.rows}
+            rows = [row for row in rows if row[0] not in taken]
+        if same[0].replace:
+            found.append(replace(same[0], rows=[*(row for each in same for row in each.rows), *rows]))
+        else:
+            found += [*same, replace(task, rows=rows)]
+    return found
 
 
 def _dump_task(serde: SerializerProtocol, thread_id: str, checkpoint_id: str, task: TaskWrites) -> DumpedTask:

@@ -304,3 +304,25 @@ class CommitContract:
         commit = StepCommit([TaskWrites("t", "", [("a", 1)])])
 
         assert "checkpoint_id" in str(await refused(saver.acommit(at(new_thread()), commit), KeyError))
+
+    async def test_writes_of_one_task_in_one_commit_count_one_after_the_other(self, saver: Saver) -> None:
+        branch = await _started(saver)
+        first = branch.head
+        writes = (
+            TaskWrites("t", "~p", [("a", 1), ("b", 2)]),
+            TaskWrites("t", "~p", [("c", 3)]),  # its position is taken
+            TaskWrites("t", "~p", [(ERROR, "first")]),
+            TaskWrites("t", "~p", [(ERROR, "second")]),
+            TaskWrites("u", "~q", [("a", 4), (ERROR, "third")]),
+            TaskWrites("u", "~q", [("a", 5)], replace=True),
+            TaskWrites("u", "~q", [(ERROR, "fourth")]),
+        )
+        await saver.acommit(first, _step(branch, writes, id_of(first), a=1))
+
+        assert await pending(saver, first) == [
+            ("t", ERROR, "second"),
+            ("t", "a", 1),
+            ("t", "b", 2),
+            ("u", ERROR, "fourth"),
+            ("u", "a", 5),
+        ]
