@@ -106,10 +106,22 @@ def iterate_blocking(name: str, make: Callable[[], AsyncIterator[Any]]) -> Itera
     async def start() -> None:
         holder.append(make())
 
+    steps: set[asyncio.Task[Any]] = set()
+
     async def step() -> Any:
-        return await anext(holder[0], _END)
+        task = asyncio.current_task()
+        assert task is not None
+        steps.add(task)
+        try:
+            return await anext(holder[0], _END)
+        finally:
+            steps.discard(task)
 
     async def close() -> None:
+        # A step is still under way when Ctrl-C came while it was being handed over.
+        for task in tuple(steps):
+            task.cancel()
+            await asyncio.wait([task])
         await holder[0].aclose()
 
     call_blocking(name, start, iterates=True)

@@ -137,8 +137,12 @@ async def test_a_sync_node_may_call_a_graph_from_a_pool_of_its_own():
 
 
 def main_thread_waits():
+    """Tell whether the main thread waits for a blocking call, which has been handed over."""
     frame = sys._current_frames()[threading.main_thread().ident]
-    return frame.f_code is threading.Condition.wait.__code__
+    waits = frame.f_code is threading.Condition.wait.__code__
+    while frame is not None and frame.f_code.co_name != "_wait":
+        frame = frame.f_back
+    return waits and frame is not None
 
 
 @pytest.mark.parametrize("method", ["invoke", "stream"])
