@@ -72,10 +72,9 @@ def warn_of_unknown_keys(spec: GraphSpec, value: Any, outer: GraphSpec | None) -
             logger.warning("Input key %r is not in the state of graph %r and is ignored.%s", key, spec.name, hint)
 
 
-def empty_input(spec: GraphSpec, *, paused: bool = False) -> EmptyInputError:
+def empty_input(spec: GraphSpec) -> EmptyInputError:
     """Return the error for a run that was given nothing and has nothing to go on with."""
     names = spec.input_keys if isinstance(spec.input_keys, str) else ", ".join(spec.input_keys)
-    del paused
     return EmptyInputError(
         f"Received no input for {names}. Graph {spec.name!r} was called with None, which means 'go on', on a thread "
         "that has nothing to go on with. Pass an input, or the thread_id of a thread that was started."
