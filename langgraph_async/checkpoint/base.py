@@ -6,7 +6,7 @@ import copy
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, ClassVar, Final, Generic, Literal, NamedTuple, Self, TypeAlias
+from typing import Any, ClassVar, Final, Generic, Literal, NamedTuple, Protocol, Self, TypeAlias
 
 from typing_extensions import TypedDict, TypeVar
 
@@ -111,6 +111,18 @@ class StepCommit:
     expected_head: str | None | Missing = MISSING
 
 
+class Claim(Protocol):
+    """A hold on a thread that other savers, of this process and of others, respect."""
+
+    async def arelease(self) -> None:
+        """Give the thread back; others can claim it when this returns, also with a cancellation.
+
+        A second call does nothing. Never fails: a claim that was lost is over, and what it was lost with is told to
+        whoever uses the saver next.
+        """
+        ...
+
+
 class BaseCheckpointSaver(Generic[V]):
     """Stores checkpoints and the writes of unfinished supersteps.
 
@@ -119,7 +131,8 @@ class BaseCheckpointSaver(Generic[V]):
     returns. Methods may be called concurrently.
 
     A saver must offer `aget_tuple`, `alist`, `aput`, `aput_writes` and `adelete_thread`. One that can store a
-    whole superstep at once also offers `acommit`, and then it must check `StepCommit.expected_head`. Whether a
+    whole superstep at once also offers `acommit`, and then it must check `StepCommit.expected_head`. One whose
+    storage is shared with other savers can offer `aclaim`, so that two of them do not run the same nodes. Whether a
     saver keeps this contract is told by `langgraph_async.testing.savers`; what all savers do the same way is in
     `langgraph_async.checkpoint.rows`.
 
@@ -136,6 +149,9 @@ class BaseCheckpointSaver(Generic[V]):
 
     can_commit: ClassVar[bool] = False
     """Whether `acommit` is offered."""
+
+    can_claim: bool = False
+    """Whether `aclaim` is offered."""
 
     def __init__(self, *, serde: SerializerProtocol | None = None) -> None:
         self.serde: SerializerProtocol = serde if serde is not None else JsonPlusSerializer()
@@ -215,6 +231,20 @@ class BaseCheckpointSaver(Generic[V]):
         """
         for config, commit in commits:
             await self.acommit(config, commit)
+
+    async def aclaim(self, thread_id: str) -> Claim | None:
+        """Claim a thread for a run, or return None when it is claimed already, be it with this very saver.
+
+        The engine claims a thread before it loads the newest checkpoint, for runs that would begin with a node:
+        other runs are told apart by what they store first. A claim stores nothing that a reader of checkpoints
+        could see, and keeps nobody from storing. It ends with `Claim.arelease`, when it is dropped, and when its
+        process ends, however that comes about; it may be lost with a connection. Does not wait for others, and when
+        it is cancelled, nothing is claimed.
+
+        Raises:
+            StorageError: It cannot be told whether the thread is claimed.
+        """
+        raise NotImplementedError(f"{type(self).__name__} does not offer aclaim().")
 
     async def adelete_thread(self, thread_id: str) -> None:
         """Delete everything of a thread, and nothing of any other."""
@@ -420,6 +450,7 @@ __all__ = [
     "Checkpoint",
     "CheckpointMetadata",
     "CheckpointTuple",
+    "Claim",
     "DeltaChannelHistory",
     "EmptyChannelError",
     "JsonPlusSerializer",

@@ -29,6 +29,7 @@ from langgraph_async.errors import (
     create_error_message,
 )
 from langgraph_async.pregel.carry import as_pending, carried_writes
+from langgraph_async.pregel.claim import RunClaim
 from langgraph_async.pregel.deltas import DeltaLedger
 from langgraph_async.pregel.entry import Loaded, load, place
 from langgraph_async.pregel.known_ids import asked_ever
@@ -86,6 +87,7 @@ class PregelLoop:
         boundary: Awaited before the tasks of a superstep start: a stream's reader may hold the run there.
         start: Id of the checkpoint to start from instead of the newest.
         on_head: Told the newest checkpoint id before the run.
+        claim: The run's claim on its thread, for a run that has one.
         stopped: Tells whether the run was stopped: it then ends after the superstep, even if a node has swallowed
             its cancellation.
 
@@ -102,6 +104,7 @@ class PregelLoop:
         *,
         start: str | None = None,
         on_head: Callable[[str | None], None] | None = None,
+        claim: RunClaim | None = None,
         stopped: Callable[[], bool] | None = None,
     ) -> None:
         self.state: StepState = empty_state(run.spec)
@@ -118,6 +121,7 @@ class PregelLoop:
         self._boundary = boundary
         self._start = start
         self._on_head = on_head
+        self._claim = claim
         self._stopped = stopped
         self._group = Group()
         self._tasks_runner: PregelRunner | None = None
@@ -198,17 +202,20 @@ class PregelLoop:
         run = self._run
         if has_answer(value) and run.saver is None:
             raise no_saver_to_resume(run.spec)
-        loaded = await load(run, self._start)
+        loaded = await self._load()
+        goes_on = self._goes_on(value, loaded)
+        if goes_on and self._claim is not None and self._claim.wanted:
+            await self._claim.take()
+            self.state = empty_state(run.spec)
+            loaded = await self._load()  # others may have gone on with the thread meanwhile
+            goes_on = self._goes_on(value, loaded)
         if self._on_head is not None:
             self._on_head(loaded.head)
         if self._persister is not None:
             self._persister.head = loaded.head
-        if loaded.checkpoint is not None:
-            self.state = restore(run.spec, loaded.checkpoint)
-            self._recall_previous()
         if run.spec.deltas and self._persister is not None:
             self._deltas = self._open_ledger(self._persister, loaded)
-        if self._goes_on(value, loaded):
+        if goes_on:
             assert loaded.checkpoint is not None
             check_nodes_exist(run.spec, loaded.checkpoint, run.config.thread_id)
             await self._resume(value, loaded)
@@ -216,6 +223,14 @@ class PregelLoop:
             self._begin(value)
         if self._persister is not None:
             await self._persister.flush_unless_exit()
+
+    async def _load(self) -> Loaded:
+        """Find where the run starts, and give it that state."""
+        loaded = await load(self._run, self._start)
+        if loaded.checkpoint is not None:
+            self.state = restore(self._run.spec, loaded.checkpoint)
+            self._recall_previous()
+        return loaded
 
     def _recall_previous(self) -> None:
         """Give nodes what the last run of an entrypoint saved on the thread."""

@@ -17,12 +17,14 @@ from langgraph_async.checkpoint.base import (
     Checkpoint,
     CheckpointMetadata,
     CheckpointTuple,
+    Claim,
     DeltaChannelHistory,
     StepCommit,
     TaskWrites,
     get_checkpoint_id,
 )
 from langgraph_async.checkpoint.postgres import queries, schema, upkeep
+from langgraph_async.checkpoint.postgres.claims import Claims, claims_of
 from langgraph_async.checkpoint.postgres.commit import CommitLane
 from langgraph_async.checkpoint.postgres.dump import (
     CheckpointRow,
@@ -74,6 +76,10 @@ class AsyncPostgresSaver(BaseCheckpointSaver[str]):
         serde: The serializer for values.
         schema: Schema of the tables; None: the first one of the connection's `search_path`.
         ttl_s: Age in seconds at which `asweep` deletes a thread; None: never.
+        claims: Lock a thread while a run that begins with a node goes on: another process, or another saver, then
+            does not run the same node. These are advisory locks: they are held on one connection of the pool as long
+            as there are any, so that a pool of a single connection has none; and there are none through a pooler
+            that may give each transaction to another server connection, of which a `RuntimeWarning` tells.
     """
 
     can_commit: ClassVar[bool] = True
@@ -85,16 +91,20 @@ class AsyncPostgresSaver(BaseCheckpointSaver[str]):
         serde: SerializerProtocol | None = None,
         schema: str | None = None,
         ttl_s: float | None = None,
+        claims: bool = True,
     ) -> None:
         super().__init__(serde=serde)
-        self._prepare(Source(conn, Options()), schema, ttl_s)
+        source = Source(conn, Options())
+        self._prepare(source, schema, ttl_s, claims_of(conn, source, Options()) if claims else None)
 
-    def _prepare(self, source: Source, schema: str | None, ttl_s: float | None) -> None:
+    def _prepare(self, source: Source, schema: str | None, ttl_s: float | None, claims: Claims | None) -> None:
         if ttl_s is not None and ttl_s <= 0:
             raise ValueError(f"ttl_s must be positive, or None for threads that stay, got {ttl_s!r}.")
         self._source = source
         self._tables = Tables.within(schema)
         self._ttl_s = ttl_s
+        self._claims = claims
+        self.can_claim = claims is not None
         width = max(1, source.size // 2)  # writing leaves connections for reading, and the other way round
         self._commits = CommitLane(source, self._tables, width)
         self._reads = queries.ReadLane(source, self._tables, width)
@@ -110,6 +120,7 @@ class AsyncPostgresSaver(BaseCheckpointSaver[str]):
         max_size: int = 10,
         statement_cache: bool = True,
         ttl_s: float | None = None,
+        claims: bool = True,
         connect: Mapping[str, Any] | None = None,
     ) -> Self:
         """Return a saver with a pool of its own, to be used in ``async with``, or closed with `aclose`.
@@ -123,6 +134,7 @@ class AsyncPostgresSaver(BaseCheckpointSaver[str]):
             statement_cache: Off for a pooler that may give each transaction to another server connection, such as
                 PgBouncer; each call then takes more round trips. Run `setup` without the pooler.
             ttl_s: Age in seconds at which `asweep` deletes a thread; None: never.
+            claims: See `AsyncPostgresSaver`. They are held on one connection more, opened when it is first needed.
             connect: Further options of `asyncpg.connect`, such as ``ssl`` or ``command_timeout``.
 
         Raises:
@@ -132,7 +144,9 @@ class AsyncPostgresSaver(BaseCheckpointSaver[str]):
             raise ValueError(f"A pool cannot have from {min_size!r} to {max_size!r} connections.")
         saver = cls.__new__(cls)
         BaseCheckpointSaver.__init__(saver, serde=serde)
-        saver._prepare(Source(conn_string, Options(min_size, max_size, statement_cache, connect or {})), schema, ttl_s)
+        options = Options(min_size, max_size, statement_cache, connect or {})
+        source = Source(conn_string, options)
+        saver._prepare(source, schema, ttl_s, claims_of(conn_string, source, options) if claims else None)
         return saver
 
     async def setup(self) -> None:
@@ -148,6 +162,8 @@ class AsyncPostgresSaver(BaseCheckpointSaver[str]):
         try:
             await self._commits.finish()
             await self._reads.finish()
+            if self._claims is not None:
+                await self._claims.close()
         finally:
             await self._source.close()
 
@@ -297,6 +313,13 @@ class AsyncPostgresSaver(BaseCheckpointSaver[str]):
             return
         for commit in commits:
             await self._commits.do(Job(commit.place, (commit,)))
+
+    async def aclaim(self, thread_id: str) -> Claim | None:
+        """Claim a thread for a run, or return None when it is claimed already."""
+        if self._claims is None:
+            return await super().aclaim(thread_id)
+        await self._source.open()
+        return await self._claims.claim(self._tables.checkpoints, str(thread_id))
 
     # -- whole threads --------------------------------------------------------------------------------------
 

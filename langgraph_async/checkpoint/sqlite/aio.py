@@ -17,6 +17,7 @@ from langgraph_async.checkpoint.base import (
     Checkpoint,
     CheckpointMetadata,
     CheckpointTuple,
+    Claim,
     DeltaChannelHistory,
     StepCommit,
     TaskWrites,
@@ -24,6 +25,7 @@ from langgraph_async.checkpoint.base import (
 )
 from langgraph_async.checkpoint.rows import check_strategy, checked_ids, checkpoint_of, next_version, place_of
 from langgraph_async.checkpoint.sqlite import queries, upkeep
+from langgraph_async.checkpoint.sqlite.claims import OFFERED, Claims
 from langgraph_async.checkpoint.sqlite.database import Database, Options
 from langgraph_async.checkpoint.sqlite.dump import dump_commit, load_metadata, load_tuple
 from langgraph_async.checkpoint.sqlite.history import delta_history
@@ -54,21 +56,30 @@ class AsyncSqliteSaver(BaseCheckpointSaver[str]):
             it, and it must not be in a transaction of yours meanwhile.
         serde: The serializer for values.
         ttl_s: Age in seconds at which `asweep` deletes a thread; None: never.
+        claims: Lock a thread, by a file beside the database, while a run that begins with a node goes on: another
+            process, or another saver, then does not run the same node. Not on Windows.
     """
 
     can_commit: ClassVar[bool] = True
 
     def __init__(
-        self, conn: aiosqlite.Connection, *, serde: SerializerProtocol | None = None, ttl_s: float | None = None
+        self,
+        conn: aiosqlite.Connection,
+        *,
+        serde: SerializerProtocol | None = None,
+        ttl_s: float | None = None,
+        claims: bool = True,
     ) -> None:
         super().__init__(serde=serde)
-        self._prepare(Database(conn, Options()), ttl_s)
+        self._prepare(Database(conn, Options()), ttl_s, claims)
 
-    def _prepare(self, database: Database, ttl_s: float | None) -> None:
+    def _prepare(self, database: Database, ttl_s: float | None, claims: bool) -> None:
         if ttl_s is not None and ttl_s <= 0:
             raise ValueError(f"ttl_s must be positive, or None for threads that stay, got {ttl_s!r}.")
         self._database = database
         self._ttl_s = ttl_s
+        self.can_claim = claims and OFFERED
+        self._claims = Claims()
 
     @classmethod
     def from_conn_string(
@@ -79,6 +90,7 @@ class AsyncSqliteSaver(BaseCheckpointSaver[str]):
         synchronous: Literal["FULL", "NORMAL"] = "FULL",
         busy_timeout_s: float = 10.0,
         ttl_s: float | None = None,
+        claims: bool = True,
     ) -> Self:
         """Return a saver for a file, to be used in ``async with``, or closed with `aclose`.
 
@@ -89,6 +101,7 @@ class AsyncSqliteSaver(BaseCheckpointSaver[str]):
                 faster: a power cut may undo the last commits, each as a whole; a crash of the process undoes none.
             busy_timeout_s: Seconds to wait for another process that holds the database's lock.
             ttl_s: Age in seconds at which `asweep` deletes a thread; None: never.
+            claims: See `AsyncSqliteSaver`.
 
         Raises:
             ValueError: An option has no such value.
@@ -100,7 +113,7 @@ class AsyncSqliteSaver(BaseCheckpointSaver[str]):
         saver = cls.__new__(cls)
         BaseCheckpointSaver.__init__(saver, serde=serde)
         options = Options(synchronous=synchronous, busy_timeout_s=busy_timeout_s)
-        saver._prepare(Database(os.fspath(conn_string), options), ttl_s)
+        saver._prepare(Database(os.fspath(conn_string), options), ttl_s, claims)
         return saver
 
     async def setup(self) -> None:
@@ -240,6 +253,10 @@ class AsyncSqliteSaver(BaseCheckpointSaver[str]):
             await self._database.write(tuple(dumped))
         if failure is not None:
             raise failure
+
+    async def aclaim(self, thread_id: str) -> Claim | None:
+        """Claim a thread for a run, or return None when it is claimed already."""
+        return self._claims.claim(await self._database.path(), str(thread_id))
 
     # -- whole threads --------------------------------------------------------------------------------------
 

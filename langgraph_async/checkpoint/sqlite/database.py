@@ -31,12 +31,13 @@ class Options:
 
 @dataclass(frozen=True, slots=True)
 class _Open:
-    """What is there once a database is open."""
+    """What is there once a database is open; `path` is empty for one that is in no file."""
 
     loop: asyncio.AbstractEventLoop
     writer: Lane
     reader: Lane
     reading: Reading
+    path: str
     own: tuple[aiosqlite.Connection, ...]
 
 
@@ -92,6 +93,10 @@ class Database:
         opened = await self.opened()
         return await opened.reader.do(lambda conn: work(conn, opened.reading))
 
+    async def path(self) -> str:
+        """Return the path of the database's file; empty for a database that nobody else can see."""
+        return (await self.opened()).path
+
     async def close(self) -> None:
         """Do what is left to do, and close what was opened here; a second call does nothing.
 
@@ -128,7 +133,8 @@ class Database:
                 conn = await _started(self._source)
             has_path = await prepare(conn, busy_timeout_s=self._options.busy_timeout_s)
             second = conn
-            if own and await _is_file(conn):
+            path = await _path(conn)
+            if own and path:
                 second = await self._connection(own)
                 await second.execute_fetchall("PRAGMA query_only = ON")
             writer, reader = Lane(conn, "write", store_batch), Lane(second, "read", read_batch)
@@ -140,7 +146,7 @@ class Database:
                 raise
             raise error from exc
         reading = Reading() if has_path else Reading("''")
-        return _Open(asyncio.get_running_loop(), writer, reader, reading, tuple(own))
+        return _Open(asyncio.get_running_loop(), writer, reader, reading, path, tuple(own))
 
     async def _connection(self, own: list[aiosqlite.Connection]) -> aiosqlite.Connection:
         assert isinstance(self._source, str)
@@ -189,10 +195,10 @@ async def _started(conn: aiosqlite.Connection) -> aiosqlite.Connection:
     return conn
 
 
-async def _is_file(conn: aiosqlite.Connection) -> bool:
-    """Tell whether a second connection would see the same database."""
+async def _path(conn: aiosqlite.Connection) -> str:
+    """Return the path of the database's file; empty if a second connection would not see the same database."""
     rows = await conn.execute_fetchall("SELECT file FROM pragma_database_list WHERE name = 'main'")
-    return any(file for (file,) in rows)
+    return next((str(file) for (file,) in rows if file), "")
 
 
 async def _close(connections: tuple[aiosqlite.Connection, ...] | list[aiosqlite.Connection]) -> None:

@@ -159,7 +159,8 @@ def needs(saver: Saver, *methods: str) -> None:
         SkipTest: One is missing; pytest reports it as skipped, too.
     """
     for method in methods:
-        offered = saver.can_commit if method == "acommit" else _overrides(saver, method)
+        said = {"acommit": saver.can_commit, "aclaim": saver.can_claim}
+        offered = said[method] if method in said else _overrides(saver, method)
         if not offered:
             raise unittest.SkipTest(f"{type(saver).__name__} does not offer {method}()")
 
