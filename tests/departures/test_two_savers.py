@@ -188,7 +188,7 @@ async def test_going_back_to_an_old_checkpoint_counts_too(pair):
     graphs = [plain(saver, body) for saver in pair]
     body.go.set()
     await graphs[0].ainvoke({"x": 0}, cfg())
-    old = [s async for s in graphs[0].aget_state_history(cfg()) if s.next == ("q",)][0]
+    (old,) = [s async for s in graphs[0].aget_state_history(cfg()) if s.next == ("q",)]
     body.ran.clear()
     body.go.clear()
     body.entered.clear()
@@ -240,7 +240,7 @@ async def test_of_two_inputs_at_once_one_reaches_its_node_without_a_claim(pair, 
 
 
 async def test_an_answer_that_comes_again_afterwards_is_refused(pair):
-    graphs, body, value, config = await prepared("an answer", pair)
+    graphs, body, _, config = await prepared("an answer", pair)
     question = (await graphs[0].aget_state(config)).interrupts[0].id
     first = await body.begin(graphs[0].ainvoke(Command(resume={question: "yes"}), config))
     queued = cfg(multitask_strategy="enqueue")
@@ -426,7 +426,8 @@ async def test_a_run_that_pauses_again_holds_nothing(pair):
 
 async def test_a_refused_answer_holds_nothing(pair):
     graphs, body, value, config = await prepared("an answer", pair)
+    question = (await graphs[0].aget_state(config)).interrupts[0].id
     with pytest.raises(UnknownInterruptError):
-        await graphs[0].ainvoke(Command(resume={"0" * 32: 1}), config)
+        await graphs[0].ainvoke(Command(resume={question: 1, "0" * 32: 1}), config)
 
     assert await free(graphs, value, config, body)

@@ -226,7 +226,7 @@ class Claims:
 
     async def _session(self, *, needed: bool) -> Any:
         """Return the session; None when there is none, and none is needed or can be had."""
-        if self._conn is not None and self._conn.is_closed():
+        if self._conn is not None and _is_closed(self._conn):
             await self._lose(self._conn)
         if self._conn is None and needed and not self._pooled:
             conn = await self._line.open()
@@ -365,10 +365,17 @@ class _SingleLine:
         return False
 
     async def lose(self, conn: Any) -> bool:
-        return bool(conn.is_closed())
+        return _is_closed(conn)
 
     async def close(self, conn: Any) -> bool:  # noqa: ARG002
         return False
+
+
+def _is_closed(conn: Any) -> bool:
+    try:
+        return bool(conn.is_closed())
+    except asyncpg.InterfaceError:  # its pool has seen that, and has taken it back
+        return True
 
 
 async def _is_direct(conn: Any) -> bool:
