@@ -141,11 +141,24 @@ async def prepared(name, pair):
 
 
 @pytest.mark.parametrize("name", RUNS)
-async def test_the_second_run_is_refused_before_its_node(pair, name, durability):
+async def test_the_second_run_is_refused_before_its_node(pair, name):
     graphs, body, value, config = await prepared(name, pair)
-    first = await body.begin(graphs[0].ainvoke(value, config, durability=durability))
+    first = await body.begin(graphs[0].ainvoke(value, config))
 
     with pytest.raises(ThreadConflictError, match="'t' is held by a run of another process, or on another saver"):
+        await graphs[1].ainvoke(value, config)
+    body.go.set()
+    await first
+
+    assert len(body.ran) == 1
+
+
+@pytest.mark.parametrize("name", RUNS)
+async def test_the_second_run_is_refused_whatever_the_durability(files, name, durability):
+    graphs, body, value, config = await prepared(name, files)
+    first = await body.begin(graphs[0].ainvoke(value, config, durability=durability))
+
+    with pytest.raises(ThreadConflictError):
         await graphs[1].ainvoke(value, config, durability=durability)
     body.go.set()
     await first
