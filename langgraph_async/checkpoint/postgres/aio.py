@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -11,6 +12,7 @@ from typing import Any, ClassVar, Literal, Self
 import asyncpg
 import asyncpg.pool
 
+from langgraph_async.aio.once import Once
 from langgraph_async.checkpoint.base import (
     BaseCheckpointSaver,
     ChannelVersions,
@@ -34,7 +36,7 @@ from langgraph_async.checkpoint.postgres.dump import (
 )
 from langgraph_async.checkpoint.postgres.history import delta_history
 from langgraph_async.checkpoint.postgres.lane import Job
-from langgraph_async.checkpoint.postgres.source import Options, Source
+from langgraph_async.checkpoint.postgres.source import PATIENCE_S, Options, Source
 from langgraph_async.checkpoint.postgres.statement import Part
 from langgraph_async.checkpoint.postgres.tables import Tables
 from langgraph_async.checkpoint.rows import (
@@ -95,6 +97,7 @@ class AsyncPostgresSaver(BaseCheckpointSaver[str]):
         self._source = source
         self._tables = Tables.within(schema)
         self._ttl_s = ttl_s
+        self._closing = Once("langgraph_async_close")
         width = max(1, source.size // 2)  # writing leaves connections for reading, and the other way round
         self._commits = CommitLane(source, self._tables, width)
         self._reads = queries.ReadLane(source, self._tables, width)
@@ -141,18 +144,29 @@ class AsyncPostgresSaver(BaseCheckpointSaver[str]):
         Raises:
             StorageError: They cannot be created, or are those of LangGraph's shallow saver.
         """
-        await self._source.run(lambda conn: schema.create(conn, self._tables), own_transaction=True)
+        await self._change(schema.create)
 
     async def aclose(self) -> None:
-        """Store what is still to be stored, and close the connections that were opened here."""
+        """Store what is still to be stored, and close the connections that were opened here.
+
+        Reads under way get a few seconds to end. A cancellation is passed on once everything is closed.
+        """
+        await self._closing.do_whole(self._close)
+
+    async def _close(self) -> None:
         try:
             await self._commits.finish()
-            await self._reads.finish()
+            await self._reads.finish(PATIENCE_S)
         finally:
             await self._source.close()
+            await self._reads.finish(PATIENCE_S)
 
     async def __aenter__(self) -> Self:
-        await self._source.open()
+        try:
+            await self._source.open()
+        except asyncio.CancelledError:  # nobody will leave what was not entered
+            await self.aclose()
+            raise
         return self
 
     async def __aexit__(
@@ -245,7 +259,7 @@ class AsyncPostgresSaver(BaseCheckpointSaver[str]):
         if not channels:
             return {}
         walk = partial(delta_history, tables=self._tables, serde=self.serde, place=place_of(config), channels=channels)
-        found: dict[str, DeltaChannelHistory] = await self._source.run(walk)
+        found: dict[str, DeltaChannelHistory] = await self._source.call(walk)
         return found
 
     # -- writing --------------------------------------------------------------------------------------------
@@ -301,7 +315,8 @@ class AsyncPostgresSaver(BaseCheckpointSaver[str]):
     # -- whole threads --------------------------------------------------------------------------------------
 
     async def _change(self, work: Any, *, again: bool = True) -> Any:
-        return await self._source.run(partial(work, tables=self._tables), again=again, own_transaction=True)
+        tabled = partial(work, tables=self._tables)
+        return await self._source.call(tabled, again=again, own_transaction=True, whole=True)
 
     async def adelete_thread(self, thread_id: str) -> None:
         """Delete everything of a thread, and nothing of any other."""
