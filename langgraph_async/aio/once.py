@@ -33,7 +33,7 @@ class Once:
         """Wait until the work is done, begun now if it is not under way; a cancellation ends only the waiting.
 
         Raises:
-            Interrupted: The work was cancelled, by `cancel` or with the event loop.
+            Interrupted: The work was cancelled, by `end` or with the event loop.
         """
         task = self._begun(work)
         await asyncio.wait([task])
@@ -47,10 +47,11 @@ class Once:
             raise interrupted
         _outcome(task)
 
-    async def cancel(self) -> None:
-        """Cancel the work if it is under way, and wait for its end."""
+    async def end(self, *, cancel: bool = False) -> None:
+        """Wait for the end of the work if it is under way, cancelled if wanted."""
         if self._task is not None:
-            self._task.cancel()
+            if cancel:
+                self._task.cancel()
             await asyncio.wait([self._task])
 
     def _begun(self, work: Callable[[], Coroutine[Any, Any, None]]) -> asyncio.Task[None]:

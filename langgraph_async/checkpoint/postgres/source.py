@@ -261,7 +261,7 @@ class Source:
         """Close what was opened here, once what is under way has ended, or has had time enough to."""
         await self._finish(PATIENCE_S)
         self._closed = True
-        await self._opening.cancel()
+        await self._opening.end(cancel=True)
         if isinstance(self._origin, str) and self._pool is not None:
             with suppress(TimeoutError):  # the pool has cut its connections then
                 async with asyncio.timeout(PATIENCE_S):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
@@ -112,7 +113,11 @@ class AsyncSqliteSaver(BaseCheckpointSaver[str]):
         await self._database.close()
 
     async def __aenter__(self) -> Self:
-        await self.setup()
+        try:
+            await self.setup()
+        except asyncio.CancelledError:  # nobody will leave what was not entered
+            await self.aclose()
+            raise
         return self
 
     async def __aexit__(
