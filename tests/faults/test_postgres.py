@@ -85,7 +85,7 @@ async def test_a_run_whose_connections_are_cut_at_any_point_once_ends_as_if_noth
     while reached:
         reached = False
 
-        def cut(now: Way, number: int) -> None:
+        def cut(now: Way, number: int, point: int = point) -> None:
             nonlocal reached
             if (now, number) == (way, point) and not reached:
                 reached = True
@@ -106,11 +106,10 @@ async def test_a_backend_terminated_during_a_statement_is_replaced(postgres_data
         branch = Branch(saver, "t")
         await branch.put(a=[0])
         blocker = await asyncpg.connect(postgres_database)
-        async with asyncio.TaskGroup() as group:
-            async with blocker.transaction():
-                await blocker.execute("LOCK TABLE checkpoints, checkpoint_blobs IN ACCESS EXCLUSIVE MODE")
-                put, got = group.create_task(branch.put(a=[1])), group.create_task(_exhausted(saver.alist(at("t"))))
-                killed = await _terminated_waiters(observer, 2)
+        async with asyncio.TaskGroup() as group, blocker.transaction():
+            await blocker.execute("LOCK TABLE checkpoints, checkpoint_blobs IN ACCESS EXCLUSIVE MODE")
+            put, got = group.create_task(branch.put(a=[1])), group.create_task(_exhausted(saver.alist(at("t"))))
+            killed = await _terminated_waiters(observer, 2)
         await blocker.close()
 
         assert killed == 2
@@ -294,11 +293,13 @@ async def test_a_call_cancelled_at_any_point_is_done_or_undone_and_leaves_the_co
     await _cancel_everywhere(proxy, observer, name, cancel, kind)
 
 
-@pytest.mark.parametrize(("name", "cancel", "kind"), [("alist", "anyio", "pool"), ("adelete_thread", "anyio", "single")])
+@pytest.mark.parametrize(
+    ("name", "cancel", "kind"), [("alist", "anyio", "pool"), ("adelete_thread", "anyio", "single")]
+)
 async def test_a_cancelled_call_leaves_the_connection_to_others(
-    proxy: Proxy, observer: Any, name: str, cancel: str, kind: str
+    proxy: Proxy, observer: Any, name: str, kind: str
 ) -> None:
-    await _cancel_everywhere(proxy, observer, name, cancel, kind)
+    await _cancel_everywhere(proxy, observer, name, "anyio", kind)
 
 
 async def _cancel_everywhere(proxy: Proxy, observer: Any, name: str, cancel: str, kind: str) -> None:

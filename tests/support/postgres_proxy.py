@@ -73,9 +73,7 @@ async def postgres_proxy(dsn: str) -> AsyncIterator[Proxy]:
         both = {writer, before}
         proxy.open |= both
         try:
-            await asyncio.gather(
-                proxy.pass_on("asked", reader, before), proxy.pass_on("answered", behind, writer)
-            )
+            await asyncio.gather(proxy.pass_on("asked", reader, before), proxy.pass_on("answered", behind, writer))
         finally:
             proxy.open -= both
             for each in both:

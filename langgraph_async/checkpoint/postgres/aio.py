@@ -40,6 +40,7 @@ from langgraph_async.checkpoint.postgres.source import PATIENCE_S, Options, Sour
 from langgraph_async.checkpoint.postgres.statement import Part
 from langgraph_async.checkpoint.postgres.tables import Tables
 from langgraph_async.checkpoint.rows import (
+    check_storable,
     check_strategy,
     checked_ids,
     checkpoint_of,
@@ -65,7 +66,8 @@ class AsyncPostgresSaver(BaseCheckpointSaver[str]):
             await graph.ainvoke(value, {"configurable": {"thread_id": "1"}})
 
     A cancelled call that had begun to store has stored everything when the cancellation is passed on; one that had
-    not, nothing. A connection that died is replaced, and what was asked of it is asked once more. All methods raise
+    not, nothing. Cancelled reads are left at once; what changes whole threads is stopped, and done or undone then. A
+    connection that died is replaced, and what was asked of it is asked once more. All methods raise
     `StorageError` when the database cannot be used.
 
     A saver belongs to the event loop in which it is first used.
@@ -183,6 +185,7 @@ class AsyncPostgresSaver(BaseCheckpointSaver[str]):
     async def aget_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
         """Return the named checkpoint, or the newest of the namespace; None when there is none."""
         place = place_of(config)
+        check_storable(*place, nul=False)
         row: CheckpointRow | None = await self._reads.do(Job(place[:2], place))
         return None if row is None else (await self._load((row,)))[0]
 
@@ -258,7 +261,9 @@ class AsyncPostgresSaver(BaseCheckpointSaver[str]):
         """Return, for each channel, the nearest stored value above the named checkpoint and the writes after it."""
         if not channels:
             return {}
-        walk = partial(delta_history, tables=self._tables, serde=self.serde, place=place_of(config), channels=channels)
+        place = place_of(config)
+        check_storable(*place, nul=False)
+        walk = partial(delta_history, tables=self._tables, serde=self.serde, place=place, channels=channels)
         found: dict[str, DeltaChannelHistory] = await self._source.call(walk)
         return found
 
@@ -320,16 +325,19 @@ class AsyncPostgresSaver(BaseCheckpointSaver[str]):
 
     async def adelete_thread(self, thread_id: str) -> None:
         """Delete everything of a thread, and nothing of any other."""
+        check_storable(str(thread_id), nul=False)
         await self._change(partial(upkeep.delete_threads, threads=(str(thread_id),)))
 
     async def adelete_for_runs(self, run_ids: Sequence[str]) -> None:
         """Delete the checkpoints of these runs, except those that delta channels of surviving ones need."""
         runs = checked_ids(run_ids, "run_ids")
+        check_storable(*runs, nul=False)
         if runs:
             await self._change(partial(upkeep.delete_runs, run_ids=runs))
 
     async def acopy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
         """Copy all namespaces, checkpoints and writes of a thread; an unknown source copies nothing."""
+        check_storable(str(source_thread_id), str(target_thread_id), nul=False)
         copy = partial(upkeep.copy_thread, source=str(source_thread_id), target=str(target_thread_id))
         await self._change(copy, again=False)
 
@@ -339,6 +347,7 @@ class AsyncPostgresSaver(BaseCheckpointSaver[str]):
         """Keep only the newest checkpoint of each namespace of these threads, or nothing at all."""
         check_strategy(strategy)
         ids = checked_ids(thread_ids, "thread_ids")
+        check_storable(*ids, nul=False)
         if strategy == "delete":
             await self._change(partial(upkeep.delete_threads, threads=ids))
             return
@@ -364,9 +373,11 @@ def _selection(
     config: RunnableConfig | None, filter: Mapping[str, Any] | None, before: RunnableConfig | None
 ) -> queries.Selection:
     bound = get_checkpoint_id(before) if before else None
+    check_storable(bound, nul=False)
     if config is None:
         return queries.Selection(before=bound, filter=filter or {})
     thread_id, ns, checkpoint_id = place_of(config)
+    check_storable(thread_id, ns, checkpoint_id, nul=False)
     named = config.get(CONF, {}).get(CHECKPOINT_NS) is not None
     return queries.Selection(thread_id, ns if named else None, checkpoint_id, bound, filter or {})
 

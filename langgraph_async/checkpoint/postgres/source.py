@@ -306,6 +306,8 @@ def translated(exc: BaseException) -> BaseException:
     reason, advice = "failed", str(exc)
     if isinstance(exc, (asyncpg.UndefinedTableError, asyncpg.UndefinedColumnError, asyncpg.InvalidSchemaNameError)):
         advice = f"{exc}. Create the tables once: await saver.setup()"
+    elif isinstance(exc, (asyncpg.CharacterNotInRepertoireError, asyncpg.UntranslatableCharacterError)):
+        advice = f"a name has a NUL character, which PostgreSQL cannot hold ({exc})"
     elif isinstance(exc, (asyncpg.DiskFullError, asyncpg.OutOfMemoryError)):
         reason = "full"
     elif isinstance(exc, (asyncpg.ReadOnlySQLTransactionError, asyncpg.InsufficientPrivilegeError)):
