@@ -168,7 +168,11 @@ class Source:
             finally:
                 job.taken = False
 
-        task = spawn(self.run(unless_left, again=again, own_transaction=own_transaction), name="langgraph_async_ask")
+        async def serve() -> None:
+            job.value = await self.run(unless_left, again=again, own_transaction=own_transaction)
+            job.settle()  # now, so that the caller goes on in the same turn in which the task's end is noticed
+
+        task = spawn(serve(), name="langgraph_async_ask")
         self._calls.add(task)
         task.add_done_callback(partial(self._ended, job))
 
@@ -189,7 +193,6 @@ class Source:
             job.error = ended_by(asyncio.CancelledError())
         else:
             job.error = task.exception()
-            job.value = None if job.error is not None else task.result()
         job.settle()
 
     async def run(self, work: Callable[[Any], Awaitable[T]], *, again: bool = True, own_transaction: bool = False) -> T:
