@@ -293,9 +293,7 @@ async def test_a_call_cancelled_at_any_point_is_done_or_undone_and_leaves_the_co
     await _cancel_everywhere(proxy, observer, name, cancel, kind)
 
 
-@pytest.mark.parametrize(
-    ("name", "cancel", "kind"), [("alist", "anyio", "pool"), ("adelete_thread", "anyio", "single")]
-)
+@pytest.mark.parametrize(("name", "kind"), [("alist", "pool"), ("adelete_thread", "single")])
 async def test_a_cancelled_call_leaves_the_connection_to_others(
     proxy: Proxy, observer: Any, name: str, kind: str
 ) -> None:

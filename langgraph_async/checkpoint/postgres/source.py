@@ -174,7 +174,7 @@ class Source:
 
         task = spawn(serve(), name="langgraph_async_ask")
         self._calls.add(task)
-        task.add_done_callback(partial(self._ended, job))
+        task.add_done_callback(partial(_ended, job, self._calls))
 
         def leave(job: Job) -> bool:
             nonlocal left
@@ -186,14 +186,6 @@ class Source:
 
         result: T = await job.outcome(leave)
         return result
-
-    def _ended(self, job: Job, task: asyncio.Task[Any]) -> None:
-        self._calls.discard(task)
-        if task.cancelled():
-            job.error = ended_by(asyncio.CancelledError())
-        else:
-            job.error = task.exception()
-        job.settle()
 
     async def run(self, work: Callable[[Any], Awaitable[T]], *, again: bool = True, own_transaction: bool = False) -> T:
         """Call `work` with a connection, in a task that nobody cancels but to close the saver.
@@ -276,6 +268,12 @@ class Source:
             _, late = await asyncio.wait(self._calls, timeout=patience_s)
             for task in late:
                 task.cancel()
+
+
+def _ended(job: Job, calls: set[asyncio.Task[Any]], task: asyncio.Task[Any]) -> None:
+    calls.discard(task)
+    job.error = ended_by(asyncio.CancelledError()) if task.cancelled() else task.exception()
+    job.settle()
 
 
 @asynccontextmanager
