@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from langgraph_async.checkpoint.base import WRITES_IDX_MAP
 from langgraph_async.config import RunnableConfig
 from langgraph_async.constants import CHECKPOINT_ID, CHECKPOINT_NS, CONF, THREAD_ID
-from langgraph_async.errors import MissingCoordinateError, SerializationError, ThreadConflictError
+from langgraph_async.errors import ConfigError, MissingCoordinateError, SerializationError, ThreadConflictError
 from langgraph_async.serde.base import SerializerProtocol
 
 TypedBytes = tuple[str, bytes]
@@ -160,3 +160,30 @@ def check_strategy(strategy: str) -> None:
     """
     if strategy not in ("keep_latest", "delete"):
         raise ValueError(f"strategy must be 'keep_latest' or 'delete', got {strategy!r}.")
+
+
+def check_storable(*ids: str | None, nul: bool) -> None:
+    """Check ids before they get to a database, where they would fail others that are stored together with them.
+
+    Args:
+        ids: Of threads, namespaces, checkpoints or runs.
+        nul: Whether the database's texts can hold NUL.
+
+    Raises:
+        ConfigError: The database cannot hold one of them.
+    """
+    for text in ids:
+        if text is None or (text.isascii() and (nul or "\0" not in text)):
+            continue
+        try:
+            text.encode()
+        except UnicodeEncodeError:
+            what = "half a surrogate pair"
+        else:
+            if nul or "\0" not in text:
+                continue
+            what = "a NUL character"
+        raise ConfigError(
+            f"The thread id, or another id in its config, {text!r}, has {what}, which the database cannot store. "
+            "Choose ids without it."
+        )

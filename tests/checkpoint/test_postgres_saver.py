@@ -156,8 +156,8 @@ async def test_metadata_that_is_no_json_is_named(saver: AsyncPostgresSaver) -> N
 
 
 async def test_a_name_that_postgres_cannot_hold_fails_alone(saver: AsyncPostgresSaver) -> None:
-    good, bad = [Branch(saver) for _ in range(5)], Branch(saver, "nul \0")
-    results = await asyncio.gather(*(b.put(a=[1]) for b in (*good, bad)), return_exceptions=True)
+    good, bad = [Branch(saver) for _ in range(5)], Branch(saver)
+    results = await asyncio.gather(*(b.put(a=[1]) for b in good), bad.put(**{"nul \0": [1]}), return_exceptions=True)
 
     assert [type(r) for r in results] == [dict] * 5 + [StorageError]
     assert [await values(saver, b.head) for b in good] == [{"a": [1]}] * 5

@@ -47,7 +47,7 @@ async def test_eight_processes_can_set_up_one_file_at_once(tmp_path: Path) -> No
 async def main():
     async with AsyncSqliteSaver.from_conn_string(sys.argv[1], busy_timeout_s=60) as saver:
         await Branch(saver).put(a=1)
-asyncio.run(main())
+asyncio.run(main(), debug=False)
 """
     children = [_child(code, tmp_path / "a.db") for _ in range(8)]
     outcomes = [(child.communicate(timeout=100)[1], child.returncode) for child in children]
@@ -71,7 +71,7 @@ async def run(saver, name):
 async def main():
     async with AsyncSqliteSaver.from_conn_string(sys.argv[1], synchronous="NORMAL") as saver:
         await asyncio.gather(*(run(saver, f"{i}") for i in range(5)))
-asyncio.run(main())
+asyncio.run(main(), debug=False)
 """
     child = _child(code, tmp_path / "a.db")
     assert child.stdout is not None
@@ -201,7 +201,7 @@ async def main():
     global saver
     saver = AsyncSqliteSaver.from_conn_string(sys.argv[1])
     await Branch(saver, "t").put(a=1)
-asyncio.run(main())
+asyncio.run(main(), debug=False)
 print("done")
 """
     child = _child(code, tmp_path / "a.db")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -11,6 +12,7 @@ from typing import Any, ClassVar, Literal, Self
 import asyncpg
 import asyncpg.pool
 
+from langgraph_async.aio.once import Once
 from langgraph_async.checkpoint.base import (
     BaseCheckpointSaver,
     ChannelVersions,
@@ -36,10 +38,11 @@ from langgraph_async.checkpoint.postgres.dump import (
 )
 from langgraph_async.checkpoint.postgres.history import delta_history
 from langgraph_async.checkpoint.postgres.lane import Job
-from langgraph_async.checkpoint.postgres.source import Options, Source
+from langgraph_async.checkpoint.postgres.source import PATIENCE_S, Options, Source
 from langgraph_async.checkpoint.postgres.statement import Part
 from langgraph_async.checkpoint.postgres.tables import Tables
 from langgraph_async.checkpoint.rows import (
+    check_storable,
     check_strategy,
     checked_ids,
     checkpoint_of,
@@ -65,7 +68,8 @@ class AsyncPostgresSaver(BaseCheckpointSaver[str]):
             await graph.ainvoke(value, {"configurable": {"thread_id": "1"}})
 
     A cancelled call that had begun to store has stored everything when the cancellation is passed on; one that had
-    not, nothing. A connection that died is replaced, and what was asked of it is asked once more. All methods raise
+    not, nothing. Cancelled reads are left at once; what changes whole threads is stopped, and done or undone then. A
+    connection that died is replaced, and what was asked of it is asked once more. All methods raise
     `StorageError` when the database cannot be used.
 
     A saver belongs to the event loop in which it is first used.
@@ -105,6 +109,7 @@ class AsyncPostgresSaver(BaseCheckpointSaver[str]):
         self._ttl_s = ttl_s
         self._claims = claims
         self.can_claim = claims is not None
+        self._closing = Once("langgraph_async_close")
         width = max(1, source.size // 2)  # writing leaves connections for reading, and the other way round
         self._commits = CommitLane(source, self._tables, width)
         self._reads = queries.ReadLane(source, self._tables, width)
@@ -155,20 +160,31 @@ class AsyncPostgresSaver(BaseCheckpointSaver[str]):
         Raises:
             StorageError: They cannot be created, or are those of LangGraph's shallow saver.
         """
-        await self._source.run(lambda conn: schema.create(conn, self._tables), own_transaction=True)
+        await self._change(schema.create)
 
     async def aclose(self) -> None:
-        """Store what is still to be stored, and close the connections that were opened here."""
+        """Store what is still to be stored, and close the connections that were opened here.
+
+        Reads under way get a few seconds to end. A cancellation is passed on once everything is closed.
+        """
+        await self._closing.do_whole(self._close)
+
+    async def _close(self) -> None:
         try:
             await self._commits.finish()
-            await self._reads.finish()
+            await self._reads.finish(PATIENCE_S)
             if self._claims is not None:
                 await self._claims.close()
         finally:
             await self._source.close()
+            await self._reads.finish(PATIENCE_S)
 
     async def __aenter__(self) -> Self:
-        await self._source.open()
+        try:
+            await self._source.open()
+        except asyncio.CancelledError:  # nobody will leave what was not entered
+            await self.aclose()
+            raise
         return self
 
     async def __aexit__(
@@ -185,6 +201,7 @@ class AsyncPostgresSaver(BaseCheckpointSaver[str]):
     async def aget_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
         """Return the named checkpoint, or the newest of the namespace; None when there is none."""
         place = place_of(config)
+        check_storable(*place, nul=False)
         row: CheckpointRow | None = await self._reads.do(Job(place[:2], place))
         return None if row is None else (await self._load((row,)))[0]
 
@@ -260,8 +277,10 @@ class AsyncPostgresSaver(BaseCheckpointSaver[str]):
         """Return, for each channel, the nearest stored value above the named checkpoint and the writes after it."""
         if not channels:
             return {}
-        walk = partial(delta_history, tables=self._tables, serde=self.serde, place=place_of(config), channels=channels)
-        found: dict[str, DeltaChannelHistory] = await self._source.run(walk)
+        place = place_of(config)
+        check_storable(*place, nul=False)
+        walk = partial(delta_history, tables=self._tables, serde=self.serde, place=place, channels=channels)
+        found: dict[str, DeltaChannelHistory] = await self._source.call(walk)
         return found
 
     # -- writing --------------------------------------------------------------------------------------------
@@ -324,20 +343,24 @@ class AsyncPostgresSaver(BaseCheckpointSaver[str]):
     # -- whole threads --------------------------------------------------------------------------------------
 
     async def _change(self, work: Any, *, again: bool = True) -> Any:
-        return await self._source.run(partial(work, tables=self._tables), again=again, own_transaction=True)
+        tabled = partial(work, tables=self._tables)
+        return await self._source.call(tabled, again=again, own_transaction=True, whole=True)
 
     async def adelete_thread(self, thread_id: str) -> None:
         """Delete everything of a thread, and nothing of any other."""
+        check_storable(str(thread_id), nul=False)
         await self._change(partial(upkeep.delete_threads, threads=(str(thread_id),)))
 
     async def adelete_for_runs(self, run_ids: Sequence[str]) -> None:
         """Delete the checkpoints of these runs, except those that delta channels of surviving ones need."""
         runs = checked_ids(run_ids, "run_ids")
+        check_storable(*runs, nul=False)
         if runs:
             await self._change(partial(upkeep.delete_runs, run_ids=runs))
 
     async def acopy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
         """Copy all namespaces, checkpoints and writes of a thread; an unknown source copies nothing."""
+        check_storable(str(source_thread_id), str(target_thread_id), nul=False)
         copy = partial(upkeep.copy_thread, source=str(source_thread_id), target=str(target_thread_id))
         await self._change(copy, again=False)
 
@@ -347,6 +370,7 @@ class AsyncPostgresSaver(BaseCheckpointSaver[str]):
         """Keep only the newest checkpoint of each namespace of these threads, or nothing at all."""
         check_strategy(strategy)
         ids = checked_ids(thread_ids, "thread_ids")
+        check_storable(*ids, nul=False)
         if strategy == "delete":
             await self._change(partial(upkeep.delete_threads, threads=ids))
             return
@@ -372,9 +396,11 @@ def _selection(
     config: RunnableConfig | None, filter: Mapping[str, Any] | None, before: RunnableConfig | None
 ) -> queries.Selection:
     bound = get_checkpoint_id(before) if before else None
+    check_storable(bound, nul=False)
     if config is None:
         return queries.Selection(before=bound, filter=filter or {})
     thread_id, ns, checkpoint_id = place_of(config)
+    check_storable(thread_id, ns, checkpoint_id, nul=False)
     named = config.get(CONF, {}).get(CHECKPOINT_NS) is not None
     return queries.Selection(thread_id, ns if named else None, checkpoint_id, bound, filter or {})
 

@@ -18,7 +18,15 @@ from langgraph_async.checkpoint.base import (
     get_serializable_checkpoint_metadata,
 )
 from langgraph_async.checkpoint.postgres.faithful import encode, json_text, jsonb_keeps
-from langgraph_async.checkpoint.rows import checkpoint_of, config_of, dump_value, load_value, place_of, positioned
+from langgraph_async.checkpoint.rows import (
+    check_storable,
+    checkpoint_of,
+    config_of,
+    dump_value,
+    load_value,
+    place_of,
+    positioned,
+)
 from langgraph_async.config import RunnableConfig
 from langgraph_async.constants import MISSING, TASKS, Missing
 from langgraph_async.errors import SerializationError
@@ -99,6 +107,7 @@ def dump_commit(serde: SerializerProtocol, config: RunnableConfig, commit: StepC
         SerializationError: A value cannot be stored; the message names its channel.
     """
     thread_id, ns, parent_id = place_of(config)
+    check_storable(thread_id, ns, parent_id, nul=False)
     tasks: list[DumpedTask] = []
     if commit.writes:
         checkpoint_id = checkpoint_of(config)[2]

@@ -51,7 +51,7 @@ class ReadLane(PlainLane):
     """The queue of those who want one checkpoint each."""
 
     def __init__(self, source: Source, tables: Tables, width: int) -> None:
-        super().__init__(width, "langgraph_async_read")
+        super().__init__(width, "langgraph_async_read", whole=False)
         self._source = source
         wanted = f"""
             unnest($1::text[], $2::text[], $3::text[]) WITH ORDINALITY AS p (thread_id, ns, id, n)
@@ -137,7 +137,7 @@ async def page(
     order = "c.checkpoint_id DESC, c.thread_id, c.checkpoint_ns"
     chosen = f"(SELECT * FROM {tables.checkpoints} AS c {where} ORDER BY {order} LIMIT {limit}) AS c"
     sql = f"SELECT {_whole(tables).format(source=chosen)} ORDER BY {order}"
-    return [CheckpointRow(*row) for row in await source.run(lambda conn: conn.fetch(sql, *arguments))]
+    return [CheckpointRow(*row) for row in await source.call(lambda conn: conn.fetch(sql, *arguments))]
 
 
 async def sends_of_old(
@@ -156,7 +156,7 @@ async def sends_of_old(
     """
     columns = [[r.thread_id for r in old], [r.checkpoint_ns for r in old], [r.parent_id for r in old]]
     found: dict[Key, list[tuple[str, bytes]]] = {}
-    for number, kind, value in await source.run(lambda conn: conn.fetch(sql, *columns)):
+    for number, kind, value in await source.call(lambda conn: conn.fetch(sql, *columns)):
         found.setdefault(old[number - 1].key, []).append((kind, value))
     return found
 
@@ -189,5 +189,5 @@ async def threads(source: Source, tables: Tables, after: tuple[str, str] | None)
         ORDER BY newest.id DESC, newest.thread_id
     """
     arguments = after or (None, None)
-    found: list[Any] = await source.run(lambda conn: conn.fetch(sql, *arguments))
+    found: list[Any] = await source.call(lambda conn: conn.fetch(sql, *arguments))
     return found

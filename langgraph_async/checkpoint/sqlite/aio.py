@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
@@ -23,7 +24,14 @@ from langgraph_async.checkpoint.base import (
     TaskWrites,
     get_checkpoint_id,
 )
-from langgraph_async.checkpoint.rows import check_strategy, checked_ids, checkpoint_of, next_version, place_of
+from langgraph_async.checkpoint.rows import (
+    check_storable,
+    check_strategy,
+    checked_ids,
+    checkpoint_of,
+    next_version,
+    place_of,
+)
 from langgraph_async.checkpoint.sqlite import queries, upkeep
 from langgraph_async.checkpoint.sqlite.claims import OFFERED, Claims
 from langgraph_async.checkpoint.sqlite.database import Database, Options
@@ -125,7 +133,11 @@ class AsyncSqliteSaver(BaseCheckpointSaver[str]):
         await self._database.close()
 
     async def __aenter__(self) -> Self:
-        await self.setup()
+        try:
+            await self.setup()
+        except asyncio.CancelledError:  # nobody will leave what was not entered
+            await self.aclose()
+            raise
         return self
 
     async def __aexit__(
@@ -142,6 +154,7 @@ class AsyncSqliteSaver(BaseCheckpointSaver[str]):
     async def aget_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
         """Return the named checkpoint, or the newest of the namespace; None when there is none."""
         place = place_of(config)
+        check_storable(*place, nul=True)
         found = await self._database.read(lambda conn, reading: reading.one(conn, place))
         return None if found is None else load_tuple(self.serde, *found)
 
@@ -209,7 +222,9 @@ class AsyncSqliteSaver(BaseCheckpointSaver[str]):
         """Return, for each channel, the nearest stored value above the named checkpoint and the writes after it."""
         if not channels:
             return {}
-        walk = partial(delta_history, serde=self.serde, place=place_of(config), channels=channels)
+        place = place_of(config)
+        check_storable(*place, nul=True)
+        walk = partial(delta_history, serde=self.serde, place=place, channels=channels)
         found: dict[str, DeltaChannelHistory] = await self._database.read(walk)
         return found
 
@@ -262,16 +277,19 @@ class AsyncSqliteSaver(BaseCheckpointSaver[str]):
 
     async def adelete_thread(self, thread_id: str) -> None:
         """Delete everything of a thread, and nothing of any other."""
+        check_storable(str(thread_id), nul=True)
         await self._database.write(partial(upkeep.delete_thread, thread_id=str(thread_id)))
 
     async def adelete_for_runs(self, run_ids: Sequence[str]) -> None:
         """Delete the checkpoints of these runs, except those that delta channels of surviving ones need."""
         runs = checked_ids(run_ids, "run_ids")
+        check_storable(*runs, nul=True)
         if runs:
             await self._database.write(partial(upkeep.delete_runs, serde=self.serde, run_ids=runs))
 
     async def acopy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
         """Copy all namespaces, checkpoints and writes of a thread; an unknown source copies nothing."""
+        check_storable(str(source_thread_id), str(target_thread_id), nul=True)
         source, target = str(source_thread_id), str(target_thread_id)
         await self._database.write(partial(upkeep.copy_thread, source=source, target=target))
 
@@ -280,7 +298,9 @@ class AsyncSqliteSaver(BaseCheckpointSaver[str]):
     ) -> None:
         """Keep only the newest checkpoint of each namespace of these threads, or nothing at all."""
         check_strategy(strategy)
-        for thread_id in checked_ids(thread_ids, "thread_ids"):
+        ids = checked_ids(thread_ids, "thread_ids")
+        check_storable(*ids, nul=True)
+        for thread_id in ids:
             if strategy == "delete":
                 await self.adelete_thread(thread_id)
             else:
@@ -311,9 +331,11 @@ def _selection(
     config: RunnableConfig | None, filter: Mapping[str, Any] | None, before: RunnableConfig | None
 ) -> queries.Selection:
     bound = get_checkpoint_id(before) if before else None
+    check_storable(bound, nul=True)
     if config is None:
         return queries.Selection(before=bound, filter=filter or {})
     thread_id, ns, checkpoint_id = place_of(config)
+    check_storable(thread_id, ns, checkpoint_id, nul=True)
     named = config.get(CONF, {}).get(CHECKPOINT_NS) is not None
     return queries.Selection(thread_id, ns if named else None, checkpoint_id, bound, filter or {})
 

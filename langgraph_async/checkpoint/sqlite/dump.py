@@ -22,6 +22,7 @@ from langgraph_async.checkpoint.base import (
 )
 from langgraph_async.checkpoint.rows import (
     TypedBytes,
+    check_storable,
     checkpoint_of,
     config_of,
     dump_value,
@@ -84,6 +85,7 @@ def dump_commit(serde: SerializerProtocol, config: RunnableConfig, commit: StepC
         SerializationError: A value cannot be stored; the message names its channel.
     """
     thread_id, ns, parent_id = place_of(config)
+    check_storable(thread_id, ns, parent_id, nul=True)
     tasks: list[DumpedTask] = []
     if commit.writes:
         key = checkpoint_of(config)
