@@ -313,8 +313,8 @@ class AsyncPostgresSaver(BaseCheckpointSaver[str]):
 
     async def acopy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
         """Copy all namespaces, checkpoints and writes of a thread; an unknown source copies nothing."""
-        threads = {"source": str(source_thread_id), "target": str(target_thread_id)}
-        copy = partial(upkeep.copy_thread, serde=self.serde, **threads)
+        source, target = str(source_thread_id), str(target_thread_id)
+        copy = partial(upkeep.copy_thread, serde=self.serde, source=source, target=target)
         await self._change(copy, again=False)
 
     async def aprune(

@@ -249,7 +249,7 @@ class CheckpointRow(NamedTuple):
         targets: The channels they wrote to.
         write_kinds: Type tags of what they wrote.
         written: What they wrote.
-        positions: Their positions.
+        positions: Their positions, as texts: the driver would look up each time how to read arrays of numbers.
         versions: Versions of the stored values.
     """
 
@@ -266,7 +266,7 @@ class CheckpointRow(NamedTuple):
     targets: Sequence[str] | None
     write_kinds: Sequence[str | None] | None
     written: Sequence[bytes] | None
-    positions: Sequence[int] | None
+    positions: Sequence[str] | None
     versions: Sequence[str] | None
 
     @property
@@ -288,10 +288,8 @@ def load_tuple(serde: SerializerProtocol, row: CheckpointRow, sends: Sequence[An
     """
     thread_id, ns = row.thread_id, row.checkpoint_ns
     stored = zip(row.channels or (), row.versions or (), row.kinds or (), row.values or (), strict=True)
-    writes = zip(
-        *(row.tasks or (), row.targets or (), row.write_kinds or (), row.written or (), row.positions or ()),
-        strict=True,
-    )
+    written = (row.tasks, row.targets, row.write_kinds, row.written, row.positions)
+    writes = zip(*(column or () for column in written), strict=True)
     return CheckpointTuple(
         config=config_of(*row.key),
         checkpoint=_load_checkpoint(serde, row.checkpoint, stored, sends, row.key),
@@ -354,7 +352,10 @@ def load_metadata(text: str | None) -> dict[str, Any]:
 
 
 def load_writes(
-    serde: SerializerProtocol, rows: Iterable[tuple[str, str, str | None, bytes | None, int]], *, key: CheckpointKey
+    serde: SerializerProtocol,
+    rows: Iterable[tuple[str, str, str | None, bytes | None, int | str]],
+    *,
+    key: CheckpointKey,
 ) -> list[PendingWrite]:
     """Return the writes of rows of task id, channel, type tag, value and position.
 

@@ -32,7 +32,7 @@ async def copy_placed_rows(conn: Any, tables: Tables, serde: SerializerProtocol,
         return (ns, channel, version, *move((kind, data or b""), channel, (source, ns, ""), ("value", version)))
 
     def write(row: Sequence[Any]) -> tuple[Any, ...]:
-        ns, checkpoint, task, path, idx, channel, kind, data = row
+        ns, checkpoint, task, _, idx, channel, kind, data = row
         typed = (kind or "msgpack", data or b"")
         return (*row[:6], *move(typed, channel, (source, ns, checkpoint), ("write", task, idx)))
 
@@ -40,22 +40,21 @@ async def copy_placed_rows(conn: Any, tables: Tables, serde: SerializerProtocol,
     columns = "checkpoint_ns, checkpoint_id, task_id, task_path, idx, channel, type, blob"
     await _each(conn, tables.writes, columns, source, target, write)
     binding = placed(serde)
+    document = "checkpoint"
     if binding is not None and binding.allow_plaintext:
         await _copy_values_inside(conn, tables, serde, source, target)
-    emptied = "checkpoint"
-    if binding is not None and binding.allow_plaintext:
-        emptied = "jsonb_set(checkpoint, '{channel_values}', '{}'::jsonb)"
+        document = "jsonb_set(checkpoint, '{channel_values}', '{}'::jsonb)"
     columns = "checkpoint_ns, checkpoint_id, parent_checkpoint_id, type"
     await conn.execute(
         f"INSERT INTO {tables.checkpoints} (thread_id, {columns}, checkpoint, metadata) "
-        f"SELECT $2::text, {columns}, {emptied}, metadata FROM {tables.checkpoints} WHERE thread_id = $1::text",
+        f"SELECT $2::text, {columns}, {document}, metadata FROM {tables.checkpoints} WHERE thread_id = $1::text",
         source,
         target,
     )
 
 
 async def _copy_values_inside(conn: Any, tables: Tables, serde: SerializerProtocol, source: str, target: str) -> None:
-    """Encrypt the values that stand inside the documents of checkpoints, each once; a value beside them counts first."""
+    """Encrypt the values that stand inside the documents of checkpoints; a value beside them counts first."""
     sql = f"""
         SELECT DISTINCT c.checkpoint_ns, inside.channel, c.checkpoint -> 'channel_versions' ->> inside.channel,
             inside.value::text

@@ -40,7 +40,7 @@ def _whole(tables: Tables) -> str:
         ) AS v
         CROSS JOIN LATERAL (
             SELECT array_agg(o.task_id) AS tasks, array_agg(o.channel) AS targets,
-                array_agg(o.type) AS kinds, array_agg(o.blob) AS written, array_agg(o.idx) AS positions
+                array_agg(o.type) AS kinds, array_agg(o.blob) AS written, array_agg(o.idx::text) AS positions
             FROM (
                 SELECT w.task_id, w.channel, w.type, w.blob, w.idx FROM {tables.writes} AS w
                 WHERE w.thread_id = c.thread_id AND w.checkpoint_ns = c.checkpoint_ns
