@@ -186,6 +186,8 @@ class JsonPlusSerializer:
         except Refused as fault:
             raise SerializationError(f"Cannot read a stored value: {fault.reason}") from fault.__cause__
         hint = " Only JsonPlusSerializer(pickle_fallback=True) reads pickle." if tag == "pickle" else ""
+        if "+" in tag:
+            hint = " It is encrypted: EncryptedSerializer.from_keys(...) reads it."
         raise UnknownTagError(f"Unknown serialization type: {tag}.{hint}")
 
     # -- rows -----------------------------------------------------------------------------------------------
