@@ -2,7 +2,7 @@
 
 Every row is bound to its place. It can be opened only as what it was stored as: on that thread, in that namespace, for
 that channel, and a write also for that checkpoint, task and position. What is bound goes into the cipher as associated
-data: a MessagePack array of `_ROW`, the type tag and `RowPlace.fixed`.
+data: `_ROW`, the type tag and `RowPlace.fixed`, each as UTF-8 with its length in front, ``3:abc``.
 """
 
 from __future__ import annotations
@@ -11,8 +11,6 @@ import copy
 import inspect
 from collections.abc import Iterable
 from typing import Any, Final, Self
-
-import msgpack  # type: ignore[import-untyped]
 
 from langgraph_async.errors import ConfigError, EncryptionError
 from langgraph_async.serde.aes import AesCipher, keys_from
@@ -219,9 +217,8 @@ class EncryptedSerializer:
 
 def _bound(tag: str, place: RowPlace | None) -> bytes:
     parts = (_ROW, tag, *(place.fixed if place is not None else ()))
-    packed: Any = msgpack.packb(parts, unicode_errors="surrogatepass")
-    assert isinstance(packed, bytes)
-    return packed
+    texts = [part.encode("utf-8", "surrogatepass") for part in parts]
+    return b"".join([b"%d:%b" % (len(text), text) for text in texts])
 
 
 def _check_binds(method: Any, cipher: Any) -> None:
