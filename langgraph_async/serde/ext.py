@@ -403,6 +403,8 @@ BUILTIN_ERRORS: Final[Mapping[tuple[str, str], type[BaseException]]] = {
     if isinstance(kind, type) and issubclass(kind, BaseException)
 }
 
+_RESULTS: Final = ("Result", "ResultBytes")
+
 KNOWN_MODELS: Final = frozenset(
     {
         *(
@@ -422,9 +424,12 @@ KNOWN_MODELS: Final = frozenset(
         ("langchain_core.documents.base", "Document"),
         ("pydantic.types", "SecretStr"),
         ("pydantic.types", "SecretBytes"),
+        ("http", "HTTPMethod"),
+        ("http", "HTTPStatus"),
+        *(("urllib.parse", f"{name}{suffix}") for name in ("Defrag", "Parse", "Split") for suffix in _RESULTS),
     }
 )
-"""Models of other packages that need no registration; imported when one is read."""
+"""Classes of seldom used modules that need no registration; imported when an object of one is read."""
 
 
 def add_row(kind: type, row: Row) -> None:

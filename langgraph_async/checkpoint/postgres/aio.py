@@ -34,6 +34,7 @@ from langgraph_async.checkpoint.postgres.dump import (
     dump_commit,
     load_metadata,
     load_tuple,
+    load_writes,
     matches,
 )
 from langgraph_async.checkpoint.postgres.history import delta_history
@@ -46,13 +47,12 @@ from langgraph_async.checkpoint.rows import (
     check_strategy,
     checked_ids,
     checkpoint_of,
-    load_value,
     next_version,
     place_of,
 )
 from langgraph_async.checkpoint.threads import ThreadInfo, ThreadStatus, first_id_at, status_of, time_of
 from langgraph_async.config import RunnableConfig
-from langgraph_async.constants import CHECKPOINT_NS, CONF, TASKS
+from langgraph_async.constants import CHECKPOINT_NS, CONF
 from langgraph_async.serde.base import SerializerProtocol
 
 
@@ -207,14 +207,12 @@ class AsyncPostgresSaver(BaseCheckpointSaver[str]):
 
     async def _load(self, rows: Sequence[CheckpointRow]) -> list[CheckpointTuple]:
         sends = await queries.sends_of_old(self._source, self._tables, rows)
-        return [
-            load_tuple(
-                self.serde,
-                row,
-                [load_value(self.serde, v, channel=TASKS, thread_id=row.thread_id) for v in sends.get(row.key, ())],
-            )
-            for row in rows
-        ]
+        found = []
+        for row in rows:
+            parent = (row.thread_id, row.checkpoint_ns, row.parent_id or "")
+            writes = load_writes(self.serde, sends.get(row.key, ()), key=parent)
+            found.append(load_tuple(self.serde, row, [send for _, _, send in writes]))
+        return found
 
     async def alist(
         self,
@@ -360,8 +358,9 @@ class AsyncPostgresSaver(BaseCheckpointSaver[str]):
 
     async def acopy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
         """Copy all namespaces, checkpoints and writes of a thread; an unknown source copies nothing."""
-        check_storable(str(source_thread_id), str(target_thread_id), nul=False)
-        copy = partial(upkeep.copy_thread, source=str(source_thread_id), target=str(target_thread_id))
+        source, target = str(source_thread_id), str(target_thread_id)
+        check_storable(source, target, nul=False)
+        copy = partial(upkeep.copy_thread, serde=self.serde, source=source, target=target)
         await self._change(copy, again=False)
 
     async def aprune(

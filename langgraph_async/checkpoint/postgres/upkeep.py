@@ -12,10 +12,12 @@ from typing import Any
 
 from langgraph_async.checkpoint.postgres.dump import load_metadata
 from langgraph_async.checkpoint.postgres.history import ancestors, stored_there
+from langgraph_async.checkpoint.postgres.moved import copy_placed_rows
 from langgraph_async.checkpoint.postgres.source import transaction
 from langgraph_async.checkpoint.postgres.tables import GATE, Tables
-from langgraph_async.checkpoint.rows import unsnapshotted
+from langgraph_async.checkpoint.rows import placed, unsnapshotted
 from langgraph_async.errors import ConfigError
+from langgraph_async.serde.base import SerializerProtocol
 
 _SWEPT = 100
 """Threads that one transaction deletes: others are not to wait long."""
@@ -68,11 +70,12 @@ async def delete_untouched(conn: Any, tables: Tables, before: str) -> int:
         return len(still)
 
 
-async def copy_thread(conn: Any, tables: Tables, source: str, target: str) -> None:
+async def copy_thread(conn: Any, tables: Tables, serde: SerializerProtocol, source: str, target: str) -> None:
     """Copy everything of a thread to one that does not exist.
 
     Raises:
         ConfigError: The target exists.
+        EncryptionError: A row cannot be decrypted, to be encrypted for its new place.
     """
     if source == target:
         return
@@ -82,7 +85,10 @@ async def copy_thread(conn: Any, tables: Tables, source: str, target: str) -> No
             return
         if await _exists(conn, tables, target):
             raise _in_use(source, target)
-        await _copy_rows(conn, tables, source, target)
+        if placed(serde) is None:
+            await _copy_rows(conn, tables, source, target)
+        else:
+            await copy_placed_rows(conn, tables, serde, source, target)
 
 
 async def _copy_rows(conn: Any, tables: Tables, source: str, target: str) -> None:

@@ -291,7 +291,7 @@ class AsyncSqliteSaver(BaseCheckpointSaver[str]):
         """Copy all namespaces, checkpoints and writes of a thread; an unknown source copies nothing."""
         check_storable(str(source_thread_id), str(target_thread_id), nul=True)
         source, target = str(source_thread_id), str(target_thread_id)
-        await self._database.write(partial(upkeep.copy_thread, source=source, target=target))
+        await self._database.write(partial(upkeep.copy_thread, serde=self.serde, source=source, target=target))
 
     async def aprune(
         self, thread_ids: Sequence[str], *, strategy: Literal["keep_latest", "delete"] = "keep_latest"

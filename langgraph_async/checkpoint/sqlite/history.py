@@ -40,7 +40,7 @@ def ancestors(
             if ancestor in visited:
                 return
             visited.add(ancestor)
-            yield ancestor, load_checkpoint(serde, (kind, data), thread_id=thread_id)
+            yield ancestor, load_checkpoint(serde, (kind, data), key=(thread_id, ns, ancestor))
     finally:
         cursor.close()
 
@@ -67,6 +67,6 @@ def delta_history(
     walk.close()  # type: ignore[attr-defined]
     writes = reading.writes_of(conn, list(takers), channels=list(channels))
     for key in reversed(takers):
-        for write in load_writes(serde, [row for row in writes[key] if row[1] in takers[key]], thread_id=thread_id):
+        for write in load_writes(serde, [row for row in writes[key] if row[1] in takers[key]], key=key):
             later[write[1]].append(write)
     return found
