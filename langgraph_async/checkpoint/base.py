@@ -137,6 +137,9 @@ class BaseCheckpointSaver(Generic[V]):
     can_commit: ClassVar[bool] = False
     """Whether `acommit` is offered."""
 
+    orders_writes: ClassVar[bool] = True
+    """Whether `aget_tuple` gives pending writes in the order of their tasks' paths."""
+
     def __init__(self, *, serde: SerializerProtocol | None = None) -> None:
         self.serde: SerializerProtocol = serde if serde is not None else JsonPlusSerializer()
         self.leases: dict[str, Any] = {}
