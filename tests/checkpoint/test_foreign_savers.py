@@ -501,6 +501,36 @@ async def test_a_serializer_that_stays_is_given_langgraph_s_words(their_words: A
     assert ended["log"] == ["begin", "yes", 0, 1]
 
 
+async def test_a_saver_that_does_not_use_the_serializer_it_shows_is_given_langgraph_s_words(their_words: Any) -> None:
+    hidden = Watched()
+
+    class Hiding(BlockingSaver):
+        def _tuple(self, *place: str) -> Any:
+            return BlockingSaver._tuple(_with_serde(self, hidden), *place)
+
+        def put(self, *args: Any) -> Any:
+            return BlockingSaver.put(_with_serde(self, hidden), *args)
+
+        def put_writes(self, *args: Any) -> None:
+            BlockingSaver.put_writes(_with_serde(self, hidden), *args)
+
+    saver = Hiding()
+    graph = _graph(saver)
+
+    await graph.ainvoke({"log": []}, CONFIG)
+    await graph.ainvoke(Command(resume={"deep": [Interrupt("kept", "1")]}), CONFIG, interrupt_before=["work"])
+    ended = await graph.ainvoke(None, CONFIG)
+
+    assert "response_schema" not in repr(hidden.seen), "our Interrupt has this, the other has not"
+    assert ended["log"] == ["begin", {"deep": [Interrupt("kept", "1")]}, 0, 1]
+
+
+def _with_serde(saver: Any, serde: Any) -> Any:
+    other = BlockingSaver(serde)
+    other.rows, other.writes = saver.rows, saver.writes
+    return other
+
+
 async def test_our_serializer_stores_langgraph_s_words(their_words: Any) -> None:
     serde = as_saver(BlockingSaver()).serde
 

@@ -24,7 +24,7 @@ from langgraph_async.checkpoint.base import (
     get_checkpoint_metadata,
 )
 from langgraph_async.checkpoint.foreign.calls import SaverCalls
-from langgraph_async.checkpoint.foreign.serializer import StandInSerializer, is_standard
+from langgraph_async.checkpoint.foreign.serializer import StandInSerializer, Use, is_standard
 from langgraph_async.checkpoint.foreign.view import view_of
 from langgraph_async.checkpoint.foreign.words import to_ours, to_theirs
 from langgraph_async.checkpoint.rows import checkpoint_of, dump_value, place_of
@@ -73,7 +73,8 @@ class ForeignSaver(BaseCheckpointSaver[Any]):
     def __init__(self, wrapped: Any, types: Iterable[type[Any] | tuple[str, str]] = ()) -> None:
         self.wrapped = wrapped
         self._types = frozenset(types)
-        self._view = view_of(wrapped, partial(_ours, types=self._types))
+        self._use = Use()
+        self._view = view_of(wrapped, partial(_ours, types=self._types, use=self._use))
         own = getattr(wrapped, "serde", None)
         super().__init__(serde=getattr(self._view, "serde", None) or own)
         self.leases = _leases_of(wrapped)
@@ -150,6 +151,7 @@ class ForeignSaver(BaseCheckpointSaver[Any]):
         merged = dict(get_checkpoint_metadata(config, metadata))
         try:
             await self._calls.call("aput", _with_ns(config), stored, merged, dict(new_versions))
+            self._keeps_serde = self._keeps_serde or not self._use.seen
         except SerializationError:
             self._name_culprit(values.items(), thread_id)
             raise
@@ -261,11 +263,12 @@ class ForeignSaver(BaseCheckpointSaver[Any]):
         return whole  # type: ignore[no-any-return]
 
 
-def _ours(serde: Any, *, types: Iterable[Any]) -> Any:
+def _ours(serde: Any, *, types: Iterable[Any], use: Use) -> Any:
     """Return what stands in for a serializer inside a saver; None for what is none, and for one that is to stay."""
     if is_standard(serde):
-        return StandInSerializer(serde, types)
+        return StandInSerializer(serde, types, use)
     if hasattr(serde, "dumps_typed") and hasattr(serde, "with_allowlist"):
+        use.seen = True
         return serde.with_allowlist(types)
     return None
 

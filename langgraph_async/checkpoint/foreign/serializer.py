@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Any, Final
 
 from langgraph_async.checkpoint.foreign.words import our_class, to_ours
@@ -13,14 +14,26 @@ from langgraph_async.serde.msgpack import JsonPlusSerializer
 _STANDARD: Final = ("langgraph.checkpoint.serde.jsonplus", "JsonPlusSerializer")
 
 
+@dataclass(slots=True)
+class Use:
+    """Whether a saver uses the serializer that it shows: some have another one, out of reach."""
+
+    seen: bool = False
+
+
 class StandInSerializer(JsonPlusSerializer):
     """Stands in for LangGraph's standard serializer inside a saver.
 
     It also stores LangGraph's own words, which savers are handed. What else a saver asks of its serializer is
     answered by the one that this one stands in for.
+
+    Args:
+        original: LangGraph's serializer.
+        types: What may be stored and read besides the known types.
+        use: Told when the saver stores something with this one.
     """
 
-    def __init__(self, original: Any, types: Iterable[Allowed] = ()) -> None:
+    def __init__(self, original: Any, types: Iterable[Allowed], use: Use) -> None:
         listed = getattr(original, "_allowed_msgpack_modules", None)
         listed_json = getattr(original, "_allowed_json_modules", None)
         super().__init__(
@@ -29,6 +42,12 @@ class StandInSerializer(JsonPlusSerializer):
             allowed_json_modules=_names(listed_json),
         )
         self._original = original
+        self._use = use
+
+    def dumps_typed(self, obj: Any) -> tuple[str, bytes]:
+        """Return the tag and the bytes of `obj`; see `JsonPlusSerializer.dumps_typed`."""
+        self._use.seen = True
+        return super().dumps_typed(obj)
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__") or "_original" not in self.__dict__:
