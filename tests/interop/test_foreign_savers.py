@@ -9,13 +9,16 @@ import asyncio
 import importlib
 import operator
 import sqlite3
+import uuid
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Annotated, Any
 
+import asyncpg
 import pytest
+from postgres import database
 from typing_extensions import TypedDict
 
 pytest.importorskip("langgraph")
@@ -67,7 +70,7 @@ def _encrypted() -> Any:
 
 
 @asynccontextmanager
-async def _opened(name: str, path: Path, dsn: Callable[[], str]) -> AsyncIterator[Any]:
+async def _opened(name: str, path: Path, dsn: str) -> AsyncIterator[Any]:
     def kind(module: str, cls: str) -> Any:
         return getattr(pytest.importorskip(module), cls)
 
@@ -84,11 +87,11 @@ async def _opened(name: str, path: Path, dsn: Callable[[], str]) -> AsyncIterato
             opened = kind("langgraph.checkpoint.sqlite.aio", "AsyncSqliteSaver").from_conn_string(str(path / "a.db"))
             yield await stack.enter_async_context(opened)
         elif name == "postgres":
-            saver = stack.enter_context(kind("langgraph.checkpoint.postgres", "PostgresSaver").from_conn_string(dsn()))
+            saver = stack.enter_context(kind("langgraph.checkpoint.postgres", "PostgresSaver").from_conn_string(dsn))
             saver.setup()
             yield saver
         elif name == "async postgres":
-            opened = kind("langgraph.checkpoint.postgres.aio", "AsyncPostgresSaver").from_conn_string(dsn())
+            opened = kind("langgraph.checkpoint.postgres.aio", "AsyncPostgresSaver").from_conn_string(dsn)
             saver = await stack.enter_async_context(opened)
             await saver.setup()
             yield saver
@@ -117,9 +120,23 @@ SAVERS = (
 
 @pytest.fixture(params=SAVERS)
 async def saver(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Any]:
-    dsn = request.getfixturevalue("empty_postgres_database") if "postgres" in request.param else ""
-    async with _opened(request.param, tmp_path, lambda: dsn) as found:
-        yield found
+    async with AsyncExitStack() as stack:
+        dsn = ""
+        if "postgres" in request.param:
+            dsn = await stack.enter_async_context(_new_database(request.getfixturevalue("postgres_dsn")))
+        yield await stack.enter_async_context(_opened(request.param, tmp_path, dsn))
+
+
+@asynccontextmanager
+async def _new_database(server: str) -> AsyncIterator[str]:
+    name = f"test_{uuid.uuid4().hex}"
+    conn = await asyncpg.connect(server)
+    try:
+        await conn.execute(f'CREATE DATABASE "{name}" TEMPLATE template0')
+        yield database(server, name)
+        await conn.execute(f'DROP DATABASE "{name}" WITH (FORCE)')
+    finally:
+        await conn.close()
 
 
 # -- one program for both libraries --------------------------------------------------------------------------------
