@@ -396,6 +396,19 @@ async def test_a_serializer_deep_inside_is_replaced_too() -> None:
     assert (await _graph(Deep()).ainvoke({"log": []}, CONFIG))["log"] == ["begin"]
 
 
+async def test_a_client_that_has_any_attribute_is_no_serializer() -> None:
+    class Client:
+        def __getattr__(self, name: str) -> Any:
+            return self
+
+    class Connected(BlockingSaver):
+        def __init__(self) -> None:
+            super().__init__()
+            self.client = Client()
+
+    assert (await _graph(Connected()).ainvoke({"log": []}, CONFIG))["log"] == ["begin"]
+
+
 async def test_a_value_that_cannot_be_stored_is_named() -> None:
     async def node(state: State) -> Any:
         return {"log": [], "pair": object()}

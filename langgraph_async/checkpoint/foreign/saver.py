@@ -267,7 +267,8 @@ def _ours(serde: Any, *, types: Iterable[Any], use: Use) -> Any:
     """Return what stands in for a serializer inside a saver; None for what is none, and for one that is to stay."""
     if is_standard(serde):
         return StandInSerializer(serde, types, use)
-    if hasattr(serde, "dumps_typed") and hasattr(serde, "with_allowlist"):
+    kind = type(serde)  # an instance may have any attribute that it is asked for: database clients do
+    if hasattr(kind, "dumps_typed") and hasattr(kind, "with_allowlist"):
         use.seen = True
         return serde.with_allowlist(types)
     return None
