@@ -544,8 +544,13 @@ def _with_serde(saver: Any, serde: Any) -> Any:
     return other
 
 
-async def test_our_serializer_stores_langgraph_s_words(their_words: Any) -> None:
-    serde = as_saver(BlockingSaver()).serde
+class Derived(OurSerializer):
+    """A user's serializer, made from ours."""
+
+
+@pytest.mark.parametrize("given", [JsonPlusSerializer(), OurSerializer(), Derived()])
+async def test_our_serializer_stores_langgraph_s_words(their_words: Any, given: Any) -> None:
+    serde = as_saver(BlockingSaver(given)).serde
 
     stored = [TheirSend("a", {"x": TheirInterrupt("q", "1")}), TheirSnapshot([1])]
 

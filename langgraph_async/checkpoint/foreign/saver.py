@@ -24,7 +24,7 @@ from langgraph_async.checkpoint.base import (
     get_checkpoint_metadata,
 )
 from langgraph_async.checkpoint.foreign.calls import SaverCalls
-from langgraph_async.checkpoint.foreign.serializer import StandInSerializer, Use, is_standard
+from langgraph_async.checkpoint.foreign.serializer import Use, stand_in
 from langgraph_async.checkpoint.foreign.view import view_of
 from langgraph_async.checkpoint.foreign.words import to_ours, to_theirs
 from langgraph_async.checkpoint.rows import checkpoint_of, dump_value, place_of
@@ -44,8 +44,9 @@ def as_saver(checkpointer: Any) -> Any:
     """
     if not has_saver_methods(checkpointer) or isinstance(checkpointer, BaseCheckpointSaver):
         return checkpointer
-    if hasattr(checkpointer, "acommit"):  # it is no subclass, but it was written for this port
-        return checkpointer
+    async_only = not hasattr(checkpointer, "get_tuple")
+    if hasattr(checkpointer, "acommit") or (async_only and hasattr(checkpointer, "with_allowlist")):
+        return checkpointer  # no subclass of ours, but written for this port
     return ForeignSaver(checkpointer)
 
 
@@ -74,7 +75,7 @@ class ForeignSaver(BaseCheckpointSaver[Any]):
         self.wrapped = wrapped
         self._types = frozenset(types)
         self._use = Use()
-        self._view = view_of(wrapped, partial(_ours, types=self._types, use=self._use))
+        self._view = view_of(wrapped, partial(stand_in, types=self._types, use=self._use))
         own = getattr(wrapped, "serde", None)
         super().__init__(serde=getattr(self._view, "serde", None) or own)
         self.leases = _leases_of(wrapped)
@@ -261,17 +262,6 @@ class ForeignSaver(BaseCheckpointSaver[Any]):
         if whole.get("pending_sends"):
             whole["pending_sends"] = [self._read(send) for send in whole["pending_sends"]]
         return whole  # type: ignore[no-any-return]
-
-
-def _ours(serde: Any, *, types: Iterable[Any], use: Use) -> Any:
-    """Return what stands in for a serializer inside a saver; None for what is none, and for one that is to stay."""
-    if is_standard(serde):
-        return StandInSerializer(serde, types, use)
-    kind = type(serde)  # an instance may have any attribute that it is asked for: database clients do
-    if hasattr(kind, "dumps_typed") and hasattr(kind, "with_allowlist"):
-        use.seen = True
-        return serde.with_allowlist(types)
-    return None
 
 
 def _leases_of(saver: Any) -> dict[str, Any]:
