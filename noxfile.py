@@ -76,6 +76,13 @@ def bench(session: nox.Session) -> None:
 
 @nox.session
 def interop(session: nox.Session) -> None:
-    """Run the tests that exchange stored data with the peer, with the peer installed."""
-    install(session, "test", "bench")
+    """Run the tests that exchange stored data with the peer, with the peer and savers written for it installed."""
+    install(session, "test", "interop")
     session.run("pytest", "-m", "slow or not slow", "tests/interop", *session.posargs)
+
+
+@nox.session
+def conformance(session: nox.Session) -> None:
+    """Run the public conformance suite for savers of the peer over ours."""
+    install(session, "test", "interop")
+    session.run("pytest", "tests/interop/test_conformance.py", *session.posargs)

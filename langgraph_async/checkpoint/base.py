@@ -153,6 +153,9 @@ class BaseCheckpointSaver(Generic[V]):
     can_claim: bool = False
     """Whether `aclaim` is offered."""
 
+    orders_writes: ClassVar[bool] = True
+    """Whether `aget_tuple` gives pending writes in the order of their tasks' paths."""
+
     def __init__(self, *, serde: SerializerProtocol | None = None) -> None:
         self.serde: SerializerProtocol = serde if serde is not None else JsonPlusSerializer()
         self.leases: dict[str, Any] = {}

@@ -16,6 +16,7 @@ from langgraph_async.channels import (
     NamedBarrierValue,
     NamedBarrierValueAfterFinish,
 )
+from langgraph_async.checkpoint.foreign.saver import as_saver
 from langgraph_async.constants import DEFAULT_ERROR_HANDLER, END, ROOT, START, TAG_HIDDEN, branch_channel, join_channel
 from langgraph_async.errors import GraphBuildError
 from langgraph_async.graph.blueprint import Blueprint, NodeSpec, schema_key
@@ -115,12 +116,13 @@ def compile_graph(
 
 def _with_types(checkpointer: Any, board: Blueprint) -> Any:
     """Return the saver, allowed to read back the types that the schemas declare."""
-    if not hasattr(checkpointer, "with_allowlist"):
-        return checkpointer
+    saver = as_saver(checkpointer)
+    if not hasattr(saver, "with_allowlist"):
+        return saver
     types = set[type]()
     for schema in board.declared:
         types |= collect_types(schema)
-    return checkpointer.with_allowlist(types)
+    return saver.with_allowlist(types)
 
 
 def _shown_keys(board: Blueprint, schema: Any) -> str | tuple[str, ...]:

@@ -12,6 +12,7 @@ from langgraph_async.aio.spawn import spawn
 from langgraph_async.aio.threads import wait_settled
 from langgraph_async.channels import BaseChannel, Topic
 from langgraph_async.channels.managed import ManagedValue, is_managed_value
+from langgraph_async.checkpoint.foreign.saver import as_saver
 from langgraph_async.config import RunnableConfig, merge_configs
 from langgraph_async.constants import END, INTERRUPT, TASKS
 from langgraph_async.errors import GraphBuildError
@@ -132,6 +133,15 @@ class Pregel(SchemaView, BlockingView, Generic[StateT, ContextT, InputT, OutputT
             self.validate()
 
     # -- the graph itself ---------------------------------------------------------------------------------------
+
+    @property
+    def checkpointer(self) -> Any:
+        """The saver, True, False or None; a saver that was written for LangGraph in the form that the engine uses."""
+        return self._checkpointer
+
+    @checkpointer.setter
+    def checkpointer(self, given: Any) -> None:
+        self._checkpointer = as_saver(given)
 
     @property
     def stream_channels_asis(self) -> str | tuple[str, ...]:

@@ -30,6 +30,7 @@ from langgraph_async.checkpoint.base import (
     StepCommit,
     TaskWrites,
 )
+from langgraph_async.checkpoint.rows import conflict, place_of
 from langgraph_async.config import RunnableConfig
 from langgraph_async.constants import CONF, ERROR, MISSING, Missing
 from langgraph_async.types import Durability
@@ -110,7 +111,7 @@ class Persister:
     @property
     def ordered(self) -> bool:
         """Whether the saver gives writes back in the order of the tasks' paths."""
-        return self._takes_path
+        return self._takes_path and getattr(self._saver, "orders_writes", True) is True
 
     # -- taking things in: never waits ------------------------------------------------------------------------
 
@@ -315,6 +316,8 @@ class Persister:
 
     async def _store_singly(self, save: _Save) -> None:
         config = self._at(save.parent)
+        if save.checkpoint is not None:
+            await self._check_head()
         for task in save.writes:
             writes = list(task.writes)
             if task.replace and all(channel != ERROR for channel, _ in writes):
@@ -323,6 +326,21 @@ class Persister:
             await self._put_writes(config, writes, task)
         if save.checkpoint is not None and save.metadata is not None:
             await self._saver.aput(config, save.checkpoint, save.metadata, save.new_versions)
+            self.head = _head_after(save, self.head)
+
+    async def _check_head(self) -> None:
+        """Look, for a saver that cannot compare and set, whether another run has stored a newer checkpoint.
+
+        Best effort: that run may store one right after. An older one, or none, is what a store shows that is
+        slow to show what was put into it.
+        """
+        if isinstance(self.head, Missing):
+            return
+        found = await self._saver.aget_tuple(self._at(None))
+        newest = found.checkpoint["id"] if found is not None else None
+        if newest is not None and (self.head is None or newest > self.head):
+            place = place_of(self._config)
+            raise conflict(place.thread_id, place.checkpoint_ns, expected=self.head, found=newest)
 
     async def _put_writes(self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task: TaskWrites) -> None:
         if self._takes_path:

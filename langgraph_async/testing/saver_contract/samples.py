@@ -18,6 +18,7 @@ from langgraph_async.checkpoint.base import (
     CheckpointTuple,
     PendingWrite,
 )
+from langgraph_async.checkpoint.foreign.saver import ForeignSaver
 from langgraph_async.config import RunnableConfig
 from langgraph_async.constants import MISSING
 
@@ -160,12 +161,14 @@ def needs(saver: Saver, *methods: str) -> None:
     """
     for method in methods:
         said = {"acommit": saver.can_commit, "aclaim": saver.can_claim}
-        offered = said[method] if method in said else _overrides(saver, method)
+        offered = said[method] if method in said else _offers(saver, method)
         if not offered:
             raise unittest.SkipTest(f"{type(saver).__name__} does not offer {method}()")
 
 
-def _overrides(saver: Saver, method: str) -> bool:
+def _offers(saver: Saver, method: str) -> bool:
+    if isinstance(saver, ForeignSaver):
+        return saver.offers(method)
     return getattr(type(saver), method) is not getattr(BaseCheckpointSaver, method)
 
 
