@@ -25,7 +25,7 @@ def sentences(seed: int) -> str:
 def prepare(library: Library, kind: Kind, turns: int, messages: bool) -> Sampler:
     database = opened(library, kind)
     reducer = library.add_messages if messages else operator.add
-    schema = TypedDict("State", {"messages": Annotated[list, reducer]})
+    schema = TypedDict("State", {"messages": Annotated[list, reducer]})  # noqa: UP013 - a local name cannot be resolved later
 
     def said(role: str, number: int) -> Any:
         return (role, sentences(number)) if messages else {"role": role, "content": sentences(number)}

@@ -110,8 +110,8 @@ async def _postgres(library: Library, stack: AsyncExitStack) -> Opened:
 
 
 async def _peers_pool(dsn: str, stack: AsyncExitStack) -> Any:
-    from psycopg.rows import dict_row
-    from psycopg_pool import AsyncConnectionPool
+    from psycopg.rows import dict_row  # noqa: PLC0415 - only the peer needs it
+    from psycopg_pool import AsyncConnectionPool  # noqa: PLC0415 - likewise
 
     options = {"autocommit": True, "prepare_threshold": 0, "row_factory": dict_row}
     pool = AsyncConnectionPool(dsn, min_size=1, max_size=_POOL, kwargs=options, open=False)
