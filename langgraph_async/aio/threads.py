@@ -99,12 +99,27 @@ async def wait_settled(
     while not future.done():
         try:
             if interrupted is None:
-                await asyncio.wait([future])
+                await _ended(future)
             else:
                 with anyio.CancelScope(shield=True):
-                    await asyncio.wait([future])
+                    await _ended(future)
         except asyncio.CancelledError as exc:
             interrupted = exc
             if on_cancel is not None:
                 on_cancel()
     return interrupted
+
+
+async def _ended(future: asyncio.Future[Any]) -> None:
+    """Wait until `future` is done, and leave it alone when that is cancelled."""
+    waiter: asyncio.Future[None] = future.get_loop().create_future()
+
+    def wake(_: asyncio.Future[Any]) -> None:
+        if not waiter.done():
+            waiter.set_result(None)
+
+    future.add_done_callback(wake)
+    try:
+        await waiter
+    finally:
+        future.remove_done_callback(wake)

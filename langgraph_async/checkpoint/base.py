@@ -369,14 +369,17 @@ EXCLUDED_METADATA_KEYS: Final = frozenset(
 
 def get_checkpoint_metadata(config: RunnableConfig, metadata: CheckpointMetadata) -> CheckpointMetadata:
     """Return `metadata` with the plain values of the config's metadata and configurable added."""
-    merged: dict[str, Any] = {k: v.replace("\0", "") if isinstance(v, str) else v for k, v in dict(metadata).items()}
-    for source in (config.get("metadata") or {}, config.get(CONF) or {}):
-        for key, value in source.items():
+    merged: dict[str, Any] = dict(metadata)
+    for key, value in metadata.items():
+        if isinstance(value, str) and "\0" in value:
+            merged[key] = value.replace("\0", "")
+    for source in (config.get("metadata"), config.get(CONF)):
+        for key, value in source.items() if source else ():
             if key in merged or key in EXCLUDED_METADATA_KEYS or key.startswith("__"):
                 continue
             if isinstance(value, str):
-                merged[key] = value.replace("\0", "")
-            elif isinstance(value, (int, float, bool)):
+                merged[key] = value.replace("\0", "") if "\0" in value else value
+            elif isinstance(value, (int, float)):
                 merged[key] = value
     return merged  # type: ignore[return-value]
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from random import random
 from typing import Any, NamedTuple, Protocol
 
 from langgraph_async.checkpoint.base import WRITES_IDX_MAP
@@ -16,6 +15,7 @@ from langgraph_async.errors import (
     SerializationError,
     ThreadConflictError,
 )
+from langgraph_async.ids import random_fraction
 from langgraph_async.serde.base import PlacedSerializer, RowPlace, SerializerProtocol
 
 TypedBytes = tuple[str, bytes]
@@ -78,13 +78,11 @@ def next_version(current: str | float | None) -> str:
     A counter of 32 digits, a dot, and a random tail, by which two branches of a history never give the same version
     to different values. A number counts on from there.
     """
-    if current is None:
-        count = 1
-    elif isinstance(current, str):
+    if isinstance(current, str):
         count = int(current.partition(".")[0]) + 1
     else:
-        count = int(current) + 1
-    return f"{count:032}.{random():016}"
+        count = 1 if current is None else int(current) + 1
+    return f"{count:032}.{random_fraction():016}"
 
 
 def positioned(writes: Iterable[tuple[str, Any]]) -> tuple[dict[int, tuple[str, Any]], bool]:

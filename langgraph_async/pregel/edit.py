@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 from uuid import UUID, uuid5
 
 from langgraph_async import ambient
-from langgraph_async.aio.group import Group
 from langgraph_async.checkpoint.base import CheckpointTuple, TaskWrites
 from langgraph_async.config import RunnableConfig
 from langgraph_async.constants import COPY, END, INPUT, INTERRUPT, NULL_TASK_ID, START
@@ -385,8 +384,7 @@ async def _store(
     parents = base.parents
     copied = source == "fork"
     above = parent if copied else state.checkpoint_id if base.found is not None else None
-    group = Group()
-    persister = Persister(at.saver, "sync", at.place(), group.spawn)
+    persister = Persister(at.saver, "sync", at.place())
     persister.head = base.head
     versions = take_changes(state, spec)
     metadata = metadata_of(source, step, parents)
@@ -405,17 +403,14 @@ async def _store(
     state.step, state.updated = step + 1, None
     state.old_names = state.old_channels = {}
     carried = _carried(base, {edit.name for edit in edits})
-    if persister.needs_tasks:
-        await group.open()
     try:
         for row in rows:
             persister.put_writes(above, row, hold=True)
         persister.put_checkpoint(above, checkpoint, metadata, versions)
         for row in carried:
             persister.put_writes(checkpoint["id"], row, hold=False)
-        await persister.flush()
     finally:
-        await group.close()
+        await persister.flush()
     return at.at(checkpoint["id"]), at.shown(checkpoint["id"], parents)
 
 

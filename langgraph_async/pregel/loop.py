@@ -131,7 +131,7 @@ class PregelLoop:
         self._deltas: DeltaLedger | None = None
         if run.saver is not None:
             above = run.parent.run.saving if run.parent is not None else None
-            self._persister = Persister(run.saver, run.durability, place(run, run.ns), self._group.spawn, above)
+            self._persister = Persister(run.saver, run.durability, place(run, run.ns), above)
             run.saving = self._persister
 
     async def execute(self, value: Any) -> None:
@@ -145,8 +145,6 @@ class PregelLoop:
         """
         error: BaseException | None = None
         try:
-            if self._persister is not None and self._persister.needs_tasks:
-                await self._group.open()
             await self._enter(value)
             while (tasks := self._plan_step()) is not None:
                 await self._run_step(tasks)

@@ -60,6 +60,12 @@ Decode: TypeAlias = Callable[[int, Any, Any], Any]
 """From code, payload and note (None without one) to the value."""
 
 
+class Packed(bytes):
+    """A payload that is in its stored form already."""
+
+    __slots__ = ()
+
+
 class Refused(Exception):
     """A value cannot be stored, or a call cannot be made; the serializer turns this into a `SerializationError`.
 

@@ -29,6 +29,7 @@ from langgraph_async.serde.ext import (
 )
 from langgraph_async.serde.kinds import exception_row, kind_row
 from langgraph_async.serde.legacy import loads_json
+from langgraph_async.serde.plain import PLAIN, pack_plain, shared_packer
 from langgraph_async.serde.standard import STANDARD
 from langgraph_async.serde.wire import Decoder, Encoder
 from langgraph_async.types import DeltaSnapshot
@@ -37,6 +38,8 @@ for _kind, _row in STANDARD:
     add_row(_kind, _row)
 
 _DELTA_ROW: Final = Row("langgraph.types", "DeltaSnapshot", lambda value: (DELTA, value.value), lambda *_: None)
+_SINGLE_BYTES: Final = {b"\xc0": None, b"\xc2": False, b"\xc3": True, **{bytes((n,)): n for n in range(0x80)}}
+"""What most small values are stored as, and what they are."""
 _KEPT_ENCODERS: Final = 8
 _KEPT_BYTES: Final = 1 << 20
 _HOW: Final = (
@@ -177,6 +180,8 @@ class JsonPlusSerializer:
             UnknownTagError: The tag is not one that is read; a `SerializationError` too.
         """
         tag, stored = data
+        if len(stored) == 1 and tag == "msgpack" and stored in _SINGLE_BYTES:
+            return _SINGLE_BYTES[stored]
         if tag in ("null", "empty"):
             return None
         if len(stored) > self._max_bytes:
@@ -208,6 +213,9 @@ class JsonPlusSerializer:
     # -- rows -----------------------------------------------------------------------------------------------
 
     def _pack(self, obj: Any) -> bytes:
+        shared = shared_packer()
+        if shared is not None and type(obj) in PLAIN and (plain := pack_plain(shared, obj)) is not None:
+            return plain
         encoder = self._idle.pop() if self._idle else Encoder(self._row_of, self._max_depth)
         packed = encoder.encode(obj)
         if len(packed) < _KEPT_BYTES and len(self._idle) < _KEPT_ENCODERS:

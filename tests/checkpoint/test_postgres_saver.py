@@ -388,3 +388,14 @@ async def test_a_saver_that_is_dropped_open_warns(postgres_database: str) -> Non
 def test_options_without_meaning_are_refused(options: Any) -> None:
     with pytest.raises(ValueError), warnings.catch_warnings():
         AsyncPostgresSaver.from_conn_string("postgresql://", **options)
+
+
+@pytest.mark.parametrize("statement_cache", [True, False])
+async def test_a_connection_of_the_savers_own_plans_each_statement_once(
+    postgres_database: str, statement_cache: bool
+) -> None:
+    async with AsyncPostgresSaver.from_conn_string(postgres_database, statement_cache=statement_cache) as saver:
+        mode = await saver._source.run(lambda conn: conn.fetchval("SHOW plan_cache_mode"))
+
+    # Behind a pooler nothing is set: the connection may be another client's the next moment.
+    assert mode == ("force_generic_plan" if statement_cache else "auto")

@@ -27,7 +27,7 @@ from langgraph_async.checkpoint.foreign.calls import SaverCalls
 from langgraph_async.checkpoint.foreign.serializer import Use, stand_in
 from langgraph_async.checkpoint.foreign.view import view_of
 from langgraph_async.checkpoint.foreign.words import to_ours, to_theirs
-from langgraph_async.checkpoint.rows import checkpoint_of, dump_value, place_of
+from langgraph_async.checkpoint.rows import CheckpointKey, checkpoint_of, dump_value, place_of
 from langgraph_async.config import RunnableConfig
 from langgraph_async.constants import CHECKPOINT_ID, CHECKPOINT_NS, CONF, THREAD_ID
 from langgraph_async.errors import SerializationError
@@ -154,7 +154,7 @@ class ForeignSaver(BaseCheckpointSaver[Any]):
             await self._calls.call("aput", _with_ns(config), stored, merged, dict(new_versions))
             self._keeps_serde = self._keeps_serde or not self._use.seen
         except SerializationError:
-            self._name_culprit(values.items(), thread_id)
+            self._name_culprit(values.items(), (thread_id, ns, checkpoint["id"]))
             raise
         return {CONF: {THREAD_ID: thread_id, CHECKPOINT_NS: ns, CHECKPOINT_ID: checkpoint["id"]}}
 
@@ -162,19 +162,19 @@ class ForeignSaver(BaseCheckpointSaver[Any]):
         self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str = ""
     ) -> None:
         """Store writes of a task; see `BaseCheckpointSaver.aput_writes`."""
-        thread_id = checkpoint_of(config)[0]
+        key = checkpoint_of(config)
         given = [(channel, self._write_out(value)) for channel, value in writes]
         path = (task_path,) if self._takes_path else ()
         try:
             await self._calls.call("aput_writes", _with_ns(config), given, task_id, *path)
         except SerializationError:
-            self._name_culprit(writes, thread_id, task_id)
+            self._name_culprit(writes, key, task_id)
             raise
 
-    def _name_culprit(self, values: Iterable[tuple[str, Any]], thread_id: str, task: str = "") -> None:
+    def _name_culprit(self, values: Iterable[tuple[str, Any]], key: CheckpointKey, task: str = "") -> None:
         """Raise the error that names the channel whose value cannot be stored, if it is found."""
         for channel, value in values:
-            dump_value(self.serde, value, channel=channel, thread_id=thread_id, task=task)
+            dump_value(self.serde, value, channel=channel, key=key, slot=("value",), task=task)
 
     # -- whole threads ----------------------------------------------------------------------------------------
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, TypeAlias
 
 from langgraph_async.checkpoint.base import (
@@ -42,8 +41,7 @@ WriteRow: TypeAlias = tuple[str, str, str, bytes]
 """Position as text, channel, type tag, value."""
 
 
-@dataclass(frozen=True, slots=True)
-class DumpedTask:
+class DumpedTask(NamedTuple):
     """The writes of one task.
 
     Attributes:
@@ -72,8 +70,7 @@ class DumpedCheckpoint(NamedTuple):
     metadata: str
 
 
-@dataclass(frozen=True, slots=True)
-class Dumped:
+class Dumped(NamedTuple):
     """One commit, ready to be stored as a whole."""
 
     thread_id: str
@@ -81,7 +78,7 @@ class Dumped:
     expected_head: str | None | Missing
     tasks: Sequence[DumpedTask] = ()
     checkpoint: DumpedCheckpoint | None = None
-    blobs: Sequence[BlobRow] = field(default_factory=list)
+    blobs: Sequence[BlobRow] = ()
 
     @property
     def place(self) -> tuple[str, str]:
@@ -144,14 +141,14 @@ def _apart(tasks: Sequence[DumpedTask]) -> list[DumpedTask]:
         rows = task.rows
         if task.overwrite:
             own = {row[0] for row in rows}
-            same = [replace(each, rows=[row for row in each.rows if row[0] not in own]) for each in same]
+            same = [each._replace(rows=[row for row in each.rows if row[0] not in own]) for each in same]
         else:
             taken = {row[0] for each in same for row in each.rows}
             rows = [row for row in rows if row[0] not in taken]
         if same[0].replace:
-            found.append(replace(same[0], rows=[*(row for each in same for row in each.rows), *rows]))
+            found.append(same[0]._replace(rows=[*(row for each in same for row in each.rows), *rows]))
         else:
-            found += [*same, replace(task, rows=rows)]
+            found += [*same, task._replace(rows=rows)]
     return found
 
 

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from langgraph_async.checkpoint.base import (
     Checkpoint,
@@ -47,8 +46,7 @@ TaskKey: TypeAlias = tuple[str, str, str, str]
 _encode = json.JSONEncoder(ensure_ascii=False).encode
 
 
-@dataclass(frozen=True, slots=True)
-class DumpedTask:
+class DumpedTask(NamedTuple):
     """The writes of one task.
 
     Attributes:
@@ -64,8 +62,7 @@ class DumpedTask:
     replace: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Dumped:
+class Dumped(NamedTuple):
     """One commit, ready to be stored as a whole."""
 
     thread_id: str
@@ -90,7 +87,7 @@ def dump_commit(serde: SerializerProtocol, config: RunnableConfig, commit: StepC
     check_storable(thread_id, ns, parent_id, nul=True)
     tasks: list[DumpedTask] = []
     if commit.writes:
-        key = checkpoint_of(config)
+        key = (thread_id, ns, parent_id) if parent_id is not None else checkpoint_of(config)
         tasks = [_dump_task(serde, key, task) for task in commit.writes]
     row = None
     if commit.checkpoint is not None:

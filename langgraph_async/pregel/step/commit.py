@@ -14,7 +14,7 @@ from langgraph_async.pregel.answer import same_value
 from langgraph_async.pregel.node import Write
 from langgraph_async.pregel.scope import TaskScope
 from langgraph_async.pregel.storable import storable
-from langgraph_async.pregel.view import detached
+from langgraph_async.pregel.view import is_container
 from langgraph_async.types import Interrupt
 
 
@@ -22,7 +22,7 @@ def success(scope: TaskScope, writes: list[Write], *, store: bool) -> TaskWrites
     """Record that a task has finished, and return what to store of it (None unless `store`)."""
     task = scope.task
     # A node may keep what it returned, and change it later.
-    writes = [(key, detached(value)) for key, value in writes]
+    writes = [(key, value.copy()) if is_container(value) else (key, value) for key, value in writes]
     task.writes = writes
     task.finished = True
     error, task.error = task.error, None

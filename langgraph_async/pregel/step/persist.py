@@ -11,13 +11,11 @@ awaits a saver's writing methods.
 
 from __future__ import annotations
 
+import asyncio
 import inspect
-from asyncio import Future, get_running_loop, sleep
 from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any
-
-import anyio
 
 from langgraph_async.aio.driving import finish_now
 from langgraph_async.aio.spawn import spawn
@@ -61,7 +59,6 @@ class Persister:
         saver: Where to.
         durability: When.
         config: Names the place.
-        spawn: Starts the writer.
         above: Stores the run of the graph around this one: when a save of it has failed, nothing more is stored here.
 
     Attributes:
@@ -74,7 +71,6 @@ class Persister:
         saver: BaseCheckpointSaver[Any],
         durability: Durability,
         config: RunnableConfig,
-        spawn: Callable[[Callable[[], Any]], None],
         above: Persister | None = None,
     ) -> None:
         self.head: str | None | Missing = MISSING
@@ -83,7 +79,6 @@ class Persister:
         self._saver = saver
         self._durability = durability
         self._config = config
-        self._spawn = spawn
         self._above = above
         self._immediate = getattr(saver, "immediate", False) is True
         self._grouped = getattr(saver, "can_commit", False) is True
@@ -95,13 +90,9 @@ class Persister:
         self._failure: BaseException | None = None
         self._writing = False
         self._started = False
-        self._waiters: list[Future[None]] = []
+        self._writer: asyncio.Task[None] | None = None
+        self._waiters: list[asyncio.Future[None]] = []
         self._takes_path = self._grouped or _takes_path(saver)
-
-    @property
-    def needs_tasks(self) -> bool:
-        """Whether saving happens beside the run, in a task of the run's group."""
-        return not self._immediate
 
     @property
     def replaces(self) -> bool:
@@ -184,17 +175,23 @@ class Persister:
         self._last = self._held = None
 
     def _release(self) -> None:
-        for save in (self._anchor(), self._last, self._held):
-            if save is None:
-                continue
-            if self._immediate:
-                finish_now(self._store(save))
-                continue
-            self._queue.append(save)
-            if not self._writing:
-                self._writing = True
-                self._spawn(self._write)
+        if self._last is not None:
+            for save in (self._anchor(), self._last):
+                if save is not None:
+                    self._hand_over(save)
+        if self._held is not None:
+            self._hand_over(self._held)
         self._last = self._held = None
+
+    def _hand_over(self, save: _Save) -> None:
+        if self._immediate:
+            finish_now(self._store(save))
+            return
+        self._queue.append(save)
+        if not self._writing:
+            self._writing = True
+            # In no cancel scope of anyone's: what was taken in is stored however the run ends. `flush` waits for it.
+            self._writer = spawn(self._write(), name="saving")
 
     # -- waiting ----------------------------------------------------------------------------------------------
 
@@ -207,7 +204,8 @@ class Persister:
         if self._immediate or self._durability == "exit":
             return
         limit = 0 if self._durability == "sync" else self._max_behind
-        await self._wait(limit)
+        if not limit or len(self._queue) > limit:
+            await self._wait(limit)
         self._raise_failure()
 
     async def flush(self) -> None:
@@ -233,17 +231,27 @@ class Persister:
     async def _wait(self, limit: int) -> None:
         interrupted = None
         if limit and len(self._queue) > limit and not self._started:
-            await sleep(0)  # the writer begins
+            await asyncio.sleep(0)  # the writer begins
         while len(self._queue) > limit or (limit == 0 and self._started):
             if not self._started:
                 # The writer was cancelled before it began: a task of our own does its work.
                 interrupted = await wait_settled(spawn(self._write(), name="saving")) or interrupted
                 continue
-            waiter: Future[None] = get_running_loop().create_future()
-            self._waiters.append(waiter)
-            interrupted = await wait_settled(waiter) or interrupted
+            interrupted = await self._woken(interrupted)
         if interrupted is not None:
             raise interrupted
+
+    async def _woken(self, interrupted: asyncio.CancelledError | None) -> asyncio.CancelledError | None:
+        """Wait until the writer has stored something; return the last cancellation that arrived, if any."""
+        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiters.append(waiter)
+        if interrupted is not None:
+            return await wait_settled(waiter) or interrupted
+        try:
+            await waiter  # nobody else's, so a cancellation may take it along
+        except asyncio.CancelledError as exc:
+            return exc
+        return None
 
     def _raise_failure(self) -> None:
         saving: Persister | None = self
@@ -259,13 +267,12 @@ class Persister:
             return
         self._started = True
         try:
-            with anyio.CancelScope(shield=True):
-                while self._queue:
-                    saves = list(self._queue) if self._chains else [self._queue[0]]
-                    await self._store_all(saves)
-                    for _ in saves:
-                        self._queue.popleft()
-                    self._wake()
+            while self._queue:
+                saves = list(self._queue) if self._chains else [self._queue[0]]
+                await self._store_all(saves)
+                for _ in saves:
+                    self._queue.popleft()
+                self._wake()
         except BaseException as exc:  # noqa: BLE001
             self._failure = exc
             self._queue.clear()
