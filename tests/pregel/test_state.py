@@ -358,6 +358,21 @@ async def test_the_failed_router_of_a_langgraph_thread_is_run_again_without_doub
     assert [channel for _, channel, _ in stored.pending_writes or []].count("branch:to:c") == 1
 
 
+async def test_tasks_are_shown_in_the_order_in_which_the_graph_defines_its_nodes() -> None:
+    builder = StateGraph(State)
+    for name in "zmaq":
+        builder.add_node(name, a)
+        builder.add_edge(START, name)
+    graph = builder.compile(checkpointer=InMemorySaver(), interrupt_before="*")
+    await graph.ainvoke({"log": []}, CONFIG)
+
+    found = await graph.aget_state(CONFIG)
+    past = [state.next async for state in graph.aget_state_history(CONFIG)]
+
+    assert found.next == tuple(task.name for task in found.tasks) == ("z", "m", "a", "q")
+    assert past == [("z", "m", "a", "q"), ("__start__",)]
+
+
 async def test_reading_builds_no_input_for_nodes() -> None:
     @dataclass
     class Whole:
