@@ -7,11 +7,13 @@ import base64
 import importlib
 import json
 import sqlite3
+import uuid
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import asyncpg
+from postgres import database
 
 Rows = dict[str, list[dict[str, Any]]]
 """By table: rows as they are, without the thread's id; bytes are base64 text under ``{"b64": ...}``."""
@@ -102,6 +104,32 @@ class Database:
                     await conn.execute(f"INSERT INTO {table} ({', '.join(row)}) VALUES ({places})", *values)
         finally:
             await conn.close()
+
+
+def new_database(dsn: str) -> Database:
+    """Make a PostgreSQL database on a server. For code without an event loop."""
+    name = f"made_{uuid.uuid4().hex}"
+
+    async def make() -> None:
+        conn = await asyncpg.connect(dsn)
+        try:
+            await conn.execute(f'CREATE DATABASE "{name}"')
+        finally:
+            await conn.close()
+
+    asyncio.run(make())
+    return Database("postgres", database(dsn, name))
+
+
+def set_up(place: Database, package: str) -> Database:
+    """Let a library make its tables in a database, and return it. For code without an event loop."""
+
+    async def make() -> None:
+        async with place.saver(package) as saver:
+            await saver.setup()
+
+    asyncio.run(make())
+    return place
 
 
 def _text(row: dict[str, Any]) -> dict[str, Any]:
