@@ -17,13 +17,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import asyncpg
 import pytest
-from handover.database import Database
+from handover.database import Database, new_database, set_up
 from handover.kind import Bodies, Kind, Owner, library
 from handover.kinds import KINDS
+from handover.kinds_steps import compiled, linked
 from handover.view import differences, settled, view
-from postgres import database
+
+pytest.importorskip("langgraph.checkpoint.sqlite.aio")
+pytest.importorskip("langgraph.checkpoint.postgres.aio")
+pytestmark = pytest.mark.slow
 
 PEER, OURS = "langgraph", "langgraph_async"
 
@@ -38,19 +41,9 @@ def _quiet() -> Iterator[None]:
 
 
 @pytest.fixture(scope="module")
-def _postgres(postgres_dsn: str) -> str:
+def _postgres(postgres_dsn: str) -> Database:
     """A database whose tables LangGraph made."""
-    name = f"handover_{uuid.uuid4().hex}"
-
-    async def make() -> str:
-        conn = await asyncpg.connect(postgres_dsn)
-        await conn.execute(f'CREATE DATABASE "{name}"')
-        await conn.close()
-        async with Database("postgres", database(postgres_dsn, name)).saver(PEER) as saver:
-            await saver.setup()
-        return database(postgres_dsn, name)
-
-    return asyncio.run(make())
+    return set_up(new_database(postgres_dsn), PEER)
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
@@ -58,7 +51,8 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> Database:
     """Where the threads are."""
     if request.param == "sqlite":
         return Database("sqlite", str(tmp_path / "threads.db"))
-    return Database("postgres", request.getfixturevalue("_postgres"))
+    found: Database = request.getfixturevalue("_postgres")
+    return found
 
 
 @asynccontextmanager
@@ -123,3 +117,88 @@ async def test_a_thread_begun_by_one_is_finished_by_the_other(name: str, one: st
     assert compared(kind, own, shown) == []
     if kind.peer_cannot is not None and other == OURS:
         assert shown.results[-1] == kind.gives != own.results[-1]
+
+
+_LOOP = {"a": "ab", "b": "bc", "c": "ca"}
+
+
+def _loop(lg: Any, bodies: Bodies, *, asks: bool) -> Any:
+    """Return a graph that goes round, and stops at each node: before it, or with a question in it."""
+    builder = linked(lg, {name: _turn(lg, bodies, name, asks=asks) for name in _LOOP}, "^a ab bc")
+    builder.add_conditional_edges("c", lambda state: "a" if len(state["log"]) < 9 else lg.END)
+    return compiled(builder, interrupt_before=None if asks else "*")
+
+
+def _turn(lg: Any, bodies: Bodies, name: str, *, asks: bool) -> Any:
+    async def node(state: Any) -> Any:
+        bodies.enter(name)
+        return {"log": [[name, lg.interrupt(len(state["log"])) if asks else bodies.ran.count(name)]]}
+
+    return node
+
+
+@pytest.mark.parametrize("durability", ["sync", "async", "exit"])
+@pytest.mark.parametrize("asks", [False, True], ids=["breakpoints", "questions"])
+async def test_a_thread_may_change_hands_at_every_step(place: Database, asks: bool, durability: Any) -> None:
+    together = await _in_turns([PEER, OURS], place, asks=asks, durability=durability)
+    alone = await _in_turns([PEER, PEER], place, asks=asks, durability=durability)
+
+    assert [differences(*pair) for pair in together.seen] == [[]] * 9
+    assert len(together.ran) == (18 if asks else 9)  # a node that asks begins again when it is answered
+    assert together.ran == alone.ran
+    assert differences(settled(alone.seen[-1][0]), settled(together.seen[-1][0])) == []
+
+
+@dataclass
+class Turns:
+    """What both owners saw after each turn, and all that ran."""
+
+    seen: list[list[Any]]
+    ran: list[str]
+
+
+async def _in_turns(packages: list[str], place: Database, *, asks: bool, durability: Any) -> Turns:
+    thread, bodies, turns = str(uuid.uuid4()), Bodies(), Turns([], [])
+    kind = Kind("loop", lambda lg, bodies: _loop(lg, bodies, asks=asks), (), ())
+    async with (
+        owning(kind, packages[0], place, thread, bodies) as one,
+        owning(kind, packages[1], place, thread, bodies) as two,
+    ):
+        await one.run({"log": []}, durability=durability)
+        for number in range(9):
+            owner = (two, one)[number % 2]
+            await owner.run(owner.lg.Command(resume=number) if asks else None, durability=durability)
+            turns.seen.append([await view(each.graph, each.config) for each in (one, two)])
+    turns.ran = bodies.ran
+    return turns
+
+
+async def test_langgraph_sees_two_questions_of_one_node_and_answers_them_in_their_order(place: Database) -> None:
+    """LangGraph itself asks one question at a time in a node; it loses an answer to the second one, and asks again."""
+
+    def build(lg: Any, bodies: Bodies) -> Any:
+        async def node(state: Any) -> Any:
+            return {"log": list(await asyncio.gather(*(_asked(lg, name) for name in "pq")))}
+
+        return compiled(linked(lg, {"q": node}, "^q"))
+
+    kind, thread = Kind("gathered", build, (), ()), str(uuid.uuid4())
+    async with (
+        owning(kind, OURS, place, thread, Bodies()) as ours,
+        owning(kind, PEER, place, thread, Bodies()) as peer,
+    ):
+        await ours.run({"log": []})
+        seen = [await view(owner.graph, owner.config) for owner in (ours, peer)]
+        first, second = await ours.questions()
+        await peer.run(peer.lg.Command(resume={second: "lost"}))
+        await peer.run(peer.lg.Command(resume={first: "p!"}))
+        left = await ours.questions()
+        await ours.run(ours.lg.Command(resume={second: "q!"}))
+
+    assert differences(*seen) == []
+    assert left == [second]
+    assert ours.results[-1] == {"log": ["p!", "q!"]}
+
+
+async def _asked(lg: Any, name: str) -> Any:
+    return lg.interrupt(name)
