@@ -85,6 +85,13 @@ def next_version(current: str | float | None) -> str:
     return f"{count:032}.{random_fraction():016}"
 
 
+def text_version(version: str | float) -> str:
+    """Return a version that was stored as a number as text, which sorts among texts as the number did."""
+    if isinstance(version, str):
+        return version
+    return f"{int(version):032}" + (f"{version % 1:.16f}"[1:] if isinstance(version, float) else "")
+
+
 def positioned(writes: Iterable[tuple[str, Any]]) -> tuple[dict[int, tuple[str, Any]], bool]:
     """Return the writes by position, and whether they replace what is stored there.
 

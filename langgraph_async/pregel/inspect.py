@@ -15,7 +15,7 @@ from langgraph_async.constants import CHECKPOINT_ID, CHECKPOINT_NS, CONF, THREAD
 from langgraph_async.errors import InvalidUpdateError
 from langgraph_async.pregel.address import Address, locate, subgraph_of
 from langgraph_async.pregel.entry import completed
-from langgraph_async.pregel.model import StepState
+from langgraph_async.pregel.model import GraphSpec, StepState
 from langgraph_async.pregel.step.apply import apply_tasks
 from langgraph_async.pregel.step.plan import plan
 from langgraph_async.pregel.step.rescue import restored
@@ -88,7 +88,7 @@ async def _shown(at: Address, found: CheckpointTuple, *, latest: bool, subgraphs
     spec = at.graph.spec
     found = await completed(spec, at.saver, found)
     state = _restored(at, found)
-    tasks = plan(spec, state, at.ns, to_run=False)
+    tasks = _as_defined(spec, plan(spec, state, at.ns, to_run=False))
     restore_tasks(tasks, state.pending, source=found.metadata.get("source"))
     tasks.extend(restored(spec, state, tasks, state.pending, to_run=False))
     if latest:
@@ -113,6 +113,14 @@ async def _shown(at: Address, found: CheckpointTuple, *, latest: bool, subgraphs
         tasks=shown,
         interrupts=tuple(question for task in shown for question in task.interrupts),
     )
+
+
+def _as_defined(spec: GraphSpec, tasks: list[Task]) -> list[Task]:
+    """Return tasks in the order in which they are shown: sends, then nodes as the graph defines them."""
+    if len(tasks) < 2:
+        return tasks
+    places = {name: place for place, name in enumerate(spec.nodes)}
+    return sorted(tasks, key=lambda task: -1 if task.index >= 0 else places[task.name])
 
 
 def _restored(at: Address, found: CheckpointTuple) -> StepState:
