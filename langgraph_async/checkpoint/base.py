@@ -137,6 +137,13 @@ class BaseCheckpointSaver(Generic[V]):
     can_commit: ClassVar[bool] = False
     """Whether `acommit` is offered."""
 
+    keeps_ancestors: ClassVar[bool] = False
+    """Whether a checkpoint's ancestors stay stored, with all their writes, as long as it is there.
+
+    Then long lists are stored as what was appended to them (`StateGraph.compile`, ``delta_storage``). False for a
+    saver that keeps the newest checkpoint only, for example: they are stored whole with each.
+    """
+
     def __init__(self, *, serde: SerializerProtocol | None = None) -> None:
         self.serde: SerializerProtocol = serde if serde is not None else JsonPlusSerializer()
         self.leases: dict[str, Any] = {}

@@ -90,6 +90,7 @@ class InMemorySaver(BaseCheckpointSaver[str]):
 
     immediate: ClassVar[bool] = True
     can_commit: ClassVar[bool] = True
+    keeps_ancestors: ClassVar[bool] = True
 
     def __init__(self, *, serde: SerializerProtocol | None = None) -> None:
         super().__init__(serde=serde)

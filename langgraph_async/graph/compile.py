@@ -76,6 +76,7 @@ def compile_graph(
     name: str,
     renamed: Mapping[str, str],
     transformers: Sequence[Any] | None,
+    delta_storage: bool,
 ) -> CompiledStateGraph[Any, Any, Any, Any]:
     """Return the engine for a drawing; see `StateGraph.compile`.
 
@@ -109,6 +110,7 @@ def compile_graph(
         context_schema=board.context_schema,
         renamed=dict(renamed),
         stream_transformers=transformers,
+        delta_storage=delta_storage,
         auto_validate=False,
     )
 

@@ -16,7 +16,9 @@ from uuid import uuid4
 
 from typing_extensions import TypedDict
 
-from langgraph_async.constants import REMOVE_ALL_MESSAGES
+from langgraph_async.channels.accumulation import overwritten
+from langgraph_async.channels.appending import Appending, declare_appending
+from langgraph_async.constants import MISSING, REMOVE_ALL_MESSAGES
 from langgraph_async.graph.state import StateGraph
 from langgraph_async.warnings import LangGraphDeprecatedSinceV10
 
@@ -123,6 +125,69 @@ def messages_delta_reducer(state: Sequence[Message], writes: Sequence[Messages])
         else:
             merged.pop(key, None)
     return list(merged.values())
+
+
+# -- stored as what was appended ----------------------------------------------------------------------------
+
+
+def _settle(left: Any, write: Messages) -> Messages:
+    """Return a write with what `add_messages` would make of it: ids, and messages for shorthands."""
+    items = _listed(write)
+    if _settled(items) or overwritten(write) is not MISSING:
+        return write
+    try:
+        return _same_kind(left[-1:] if isinstance(left, list) else [], items)[1]
+    except Exception:  # noqa: BLE001 - no messages: the reducer will say so
+        return write
+
+
+def _settled(value: Any) -> bool:
+    return all(_id(item) is not None for item in _listed(value))
+
+
+def _replay(value: Any, writes: Sequence[Messages]) -> list[Message]:
+    """Fold one write after the other, without looking at all of the list for each."""
+    merged = value
+    index: dict[Any, Message] | None = None
+    for write in writes:
+        right = _listed(write)
+        if index and _of_kind(right, next(iter(index.values()))) and _absorbed(index, right):
+            continue
+        merged = _add_messages(list(index.values()) if index else merged, right, format=None)
+        index = {_id(message): message for message in merged}
+        if len(index) < len(merged):
+            index = None  # ids that stand for several messages, which `Overwrite` can bring in
+    return list(index.values()) if index else merged
+
+
+def _of_kind(right: list[Message], known: Message) -> bool:
+    """Tell whether messages can stand beside `known` as they are."""
+    if isinstance(known, Mapping):
+        return all(isinstance(message, Mapping) or _is_removal(message) for message in right)
+    langchain = sys.modules.get(_LANGCHAIN)
+    return langchain is not None and all(
+        _is_removal(message)
+        or (isinstance(message, langchain.BaseMessage) and not isinstance(message, langchain.BaseMessageChunk))
+        for message in right
+    )
+
+
+def _absorbed(index: dict[Any, Message], right: list[Message]) -> bool:
+    """Merge messages into others by id, if nothing about it is special; otherwise change nothing."""
+    ids = [_id(message) for message in right]
+    if None in ids or REMOVE_ALL_MESSAGES in ids or len(set(ids)) < len(ids):
+        return False
+    if any(_is_removal(message) and key not in index for key, message in zip(ids, right, strict=True)):
+        return False
+    for key, message in zip(ids, right, strict=True):
+        if _is_removal(message):
+            del index[key]
+        else:
+            index[key] = message
+    return True
+
+
+declare_appending(add_messages, Appending(settle=_settle, settled=_settled, replay=_replay))
 
 
 # -- one kind of message ------------------------------------------------------------------------------------

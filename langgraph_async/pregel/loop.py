@@ -29,10 +29,10 @@ from langgraph_async.errors import (
     create_error_message,
 )
 from langgraph_async.pregel.carry import as_pending, carried_writes
-from langgraph_async.pregel.deltas import DeltaLedger
 from langgraph_async.pregel.entry import Loaded, load, place
 from langgraph_async.pregel.known_ids import asked_ever
-from langgraph_async.pregel.message_ids import identified
+from langgraph_async.pregel.ledger import DeltaLedger, needs_ledger
+from langgraph_async.pregel.message_ids import identified, settled
 from langgraph_async.pregel.model import RunScope, StepState
 from langgraph_async.pregel.node import Write
 from langgraph_async.pregel.renames import check_nodes_exist
@@ -206,7 +206,7 @@ class PregelLoop:
         if loaded.checkpoint is not None:
             self.state = restore(run.spec, loaded.checkpoint)
             self._recall_previous()
-        if run.spec.deltas and self._persister is not None:
+        if self._persister is not None and needs_ledger(run.spec, loaded.checkpoint):
             self._deltas = self._open_ledger(self._persister, loaded)
         if self._goes_on(value, loaded):
             assert loaded.checkpoint is not None
@@ -240,12 +240,13 @@ class PregelLoop:
         run, state = self._run, self.state
         ledger = DeltaLedger(
             run.spec,
+            run.saver,
             at_end=run.durability == "exit",
             replaces=persister.replaces,
             ordered=persister.ordered,
             next_version=run.next_version,
         )
-        ledger.begin(loaded.checkpoint, shared=loaded.shared)
+        ledger.begin(loaded.checkpoint, state, shared=loaded.shared)
         if loaded.checkpoint is None:
             persister.stub = stub_of(state)
         return ledger
@@ -263,7 +264,7 @@ class PregelLoop:
         writes = input_writes(spec, value)
         if not writes:
             raise empty_input(spec)
-        writes = identified(spec, [*loose, *writes])
+        writes = settled(spec, state, identified(spec, [*loose, *writes]))
         unfinished = plan(spec, state, self._run.ns)
         updated = apply_tasks(spec, state, unfinished, self._run.next_version, loose=writes)
         if self._deltas is not None and (rows := self._deltas.input_rows(state, writes)) is not None:
@@ -297,7 +298,7 @@ class PregelLoop:
     async def _take_command(self, command: Command[Any], loaded: Loaded) -> list[Write]:
         """Take the answers that a command holds, and return its writes."""
         run, state = self._run, self.state
-        writes = identified(run.spec, command_writes(run.spec, command))
+        writes = settled(run.spec, state, identified(run.spec, command_writes(run.spec, command)))
         if is_empty(command):
             raise EmptyInputError("Received empty Command input: it has neither update, goto nor resume.")
         if has_answer(command):

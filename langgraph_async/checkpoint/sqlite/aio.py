@@ -57,6 +57,7 @@ class AsyncSqliteSaver(BaseCheckpointSaver[str]):
     """
 
     can_commit: ClassVar[bool] = True
+    keeps_ancestors: ClassVar[bool] = True
 
     def __init__(
         self, conn: aiosqlite.Connection, *, serde: SerializerProtocol | None = None, ttl_s: float | None = None
