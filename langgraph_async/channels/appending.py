@@ -67,4 +67,4 @@ def whole_is_due(value: Any, updates: int, supersteps: int) -> bool:
         supersteps: All supersteps since then.
     """
     items = len(value)
-    return updates >= max(_FEWEST_UPDATES, items // 2) or supersteps >= max(_FEWEST_SUPERSTEPS, 2 * items)
+    return updates >= max(_FEWEST_UPDATES, items // 3) or supersteps >= max(_FEWEST_SUPERSTEPS, 2 * items)

@@ -25,6 +25,7 @@ from langgraph_async.checkpoint.base import (
     get_checkpoint_id,
     get_checkpoint_metadata,
 )
+from langgraph_async.checkpoint.peek import channel_versions
 from langgraph_async.checkpoint.rows import (
     Place,
     TypedBytes,
@@ -162,9 +163,11 @@ class InMemorySaver(BaseCheckpointSaver[str]):
         newest_first: dict[str, list[list[PendingWrite]]] = {name: [] for name in channels}
         seeds: dict[str, Any] = {}
         wanted = set(channels)
-        for ancestor in self._ancestors(place, place.checkpoint_id or self._head(place)):
+        oldest = start = place.checkpoint_id or self._head(place)
+        for ancestor in self._ancestors(place, start):
             if not wanted:
                 break
+            oldest = ancestor
             key = (place.thread_id, place.checkpoint_ns, ancestor)
             for name, writes in _by_channel(self._load_writes(key, wanted)).items():
                 newest_first[name].append(writes)
@@ -176,6 +179,9 @@ class InMemorySaver(BaseCheckpointSaver[str]):
             found[name] = {"writes": [write for part in reversed(parts) for write in part]}
             if name in seeds:
                 found[name]["seed"] = seeds[name]
+        if wanted and oldest in self._records(place):
+            for name in wanted.intersection(self._versions(place, oldest)):
+                found[name]["cut"] = True
         return found
 
     def _records(self, place: Place) -> dict[str, Record]:
@@ -235,8 +241,9 @@ class InMemorySaver(BaseCheckpointSaver[str]):
                 yield channel, blob
 
     def _versions(self, place: Place, checkpoint_id: str) -> ChannelVersions:
-        versions: ChannelVersions = self.serde.loads_typed(self._records(place)[checkpoint_id][0])["channel_versions"]
-        return versions
+        stored = self._records(place)[checkpoint_id][0]
+        versions: ChannelVersions | None = channel_versions(stored)
+        return self.serde.loads_typed(stored)["channel_versions"] if versions is None else versions
 
     def _stored(self, place: Place, checkpoint_id: str, channels: Iterable[str]) -> dict[str, TypedBytes]:
         """Return the stored values that the checkpoint has for some of `channels`."""

@@ -17,7 +17,7 @@ from langgraph_async.pregel.model import GraphSpec
 COUNTERS: Final = "counters_since_delta_snapshot"
 """Metadata key: channel -> [updates, supersteps] since its whole value was stored; zeros are left out."""
 
-_LARGEST_PAGE: Final = 64
+_PAGE: Final = 64
 """Checkpoints of a history whose values are rebuilt from one another."""
 
 
@@ -62,10 +62,9 @@ async def _history(
 
 
 def _rebuilt(spec: GraphSpec, key: str, loaded: CheckpointTuple, history: DeltaChannelHistory) -> Any:
-    writes = history.get("writes") or []
-    if "seed" not in history and key in spec.appending:
-        _check_complete(spec, key, loaded, writes)
-    return _replayed(spec, key, history.get("seed", MISSING), writes)
+    if history.get("cut") and key in spec.appending:
+        raise _cut(spec, key, loaded)
+    return _replayed(spec, key, history.get("seed", MISSING), history.get("writes") or [])
 
 
 def _replayed(spec: GraphSpec, key: str, seed: Any, writes: Sequence[PendingWrite]) -> Any:
@@ -75,17 +74,13 @@ def _replayed(spec: GraphSpec, key: str, seed: Any, writes: Sequence[PendingWrit
     return channel.snapshot() if isinstance(channel, DeltaChannel) else channel.checkpoint()
 
 
-def _check_complete(spec: GraphSpec, key: str, loaded: CheckpointTuple, writes: Sequence[PendingWrite]) -> None:
-    """Refuse a value that would silently lack what was written before somebody deleted old checkpoints."""
-    updates = ((loaded.metadata.get(COUNTERS) or {}).get(key) or (0,))[0]
-    if len(writes) >= updates:
-        return
+def _cut(spec: GraphSpec, key: str, loaded: CheckpointTuple) -> StorageError:
     where = loaded.config.get(CONF) or {}
-    raise StorageError(
+    return StorageError(
         f"Key {key!r} of graph {spec.name!r} on thread {where.get('thread_id')!r} cannot be read at checkpoint "
-        f"{loaded.checkpoint['id']!r}: it is stored as {updates} updates or more on the checkpoints before, of which "
-        f"{len(writes)} writes are left. Old checkpoints were deleted, though not by aprune(), which keeps what is "
-        "needed. Delete only with the saver's methods, or compile(delta_storage=False).",
+        f"{loaded.checkpoint['id']!r}: it is stored as what was appended to it, and older checkpoints that this began "
+        "with were deleted. aprune() keeps what the newest checkpoint needs, not what each of those needs that it "
+        "keeps. Other ways to delete checkpoints need compile(delta_storage=False).",
         reason="incomplete",
     )
 
@@ -95,14 +90,11 @@ async def histories(
 ) -> AsyncIterator[CheckpointTuple]:
     """Yield checkpoints of a listing, newest first, like `with_delta_values`, rebuilding them from one another.
 
-    Pages grow, so that whoever takes only a few has little rebuilt for nothing.
+    Those that are left only because newer ones are rebuilt from them, and cannot be rebuilt themselves, are left out.
     """
-    start, size = 0, 1
-    while start < len(items):
-        page = items[start : start + size]
-        for item in await _page(spec, saver, page):
+    for start in range(0, len(items), _PAGE):
+        for item in await _page(spec, saver, items[start : start + _PAGE]):
             yield item
-        start, size = start + size, min(2 * size, _LARGEST_PAGE)
 
 
 async def _page(
@@ -112,10 +104,15 @@ async def _page(
     done: list[CheckpointTuple] = []
     for item in reversed(page):
         parent = known.get(_coordinates(item.parent_config)) if item.parent_config else None
-        if parent is None or parent.pending_writes is None:
-            full = await with_delta_values(spec, saver, item)
-        else:
-            full = _child(spec, parent, item)
+        try:
+            if parent is None or parent.pending_writes is None:
+                full = await with_delta_values(spec, saver, item)
+            else:
+                full = _child(spec, parent, item)
+        except StorageError as exc:
+            if exc.reason != "incomplete":
+                raise
+            continue
         known[_coordinates(item.config)] = full
         done.append(full)
     return done[::-1]

@@ -432,7 +432,7 @@ def _ledger(base: _Base, persister: Persister, *, copied: bool) -> DeltaLedger:
     found = base.found
     if found is not None and copied:
         found = found._replace(pending_writes=None)  # a copy does not follow what it copies
-    ledger.begin(found, base.state, shared=found is not None and found.checkpoint["id"] != base.head)
+    ledger.begin(found, shared=found is not None and found.checkpoint["id"] != base.head)
     return ledger
 
 

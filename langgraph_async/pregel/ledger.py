@@ -30,6 +30,7 @@ from langgraph_async.pregel.deltas import COUNTERS
 from langgraph_async.pregel.model import GraphSpec, StepState
 from langgraph_async.pregel.node import Write
 from langgraph_async.pregel.task import Task
+from langgraph_async.types import DeltaSnapshot
 
 _BOUND_VARIABLE: Final = "LANGGRAPH_DELTA_MAX_SUPERSTEPS_SINCE_SNAPSHOT"
 _DEFAULT_BOUND: Final = 5000
@@ -103,12 +104,11 @@ class DeltaLedger:
         self._rows: list[TaskWrites] = []
         self._first = True
 
-    def begin(self, loaded: CheckpointTuple | None, state: StepState, *, shared: bool) -> None:
+    def begin(self, loaded: CheckpointTuple | None, *, shared: bool) -> None:
         """Start from a loaded checkpoint.
 
         Args:
-            loaded: It; None on an empty thread.
-            state: The state that it holds.
+            loaded: It, with all values; None on an empty thread.
             shared: It has other children, or may have: nothing may be stored there any more.
         """
         self._shared = shared
@@ -117,18 +117,21 @@ class DeltaLedger:
         counts = loaded.metadata.get(COUNTERS) or {}
         spec = self._spec
         counted = {key for key in spec.reducers if key in counts}
-        long = {key for key in spec.appending if key in state.versions and long_enough(_value_of(state, key))}
+        values = loaded.checkpoint["channel_values"]
+        versions = loaded.checkpoint["channel_versions"]
+        found = {key: _unwrapped(values[key]) for key in spec.appending if key in versions and key in values}
+        long = {key for key, value in found.items() if long_enough(value)}
         self._guarded = self._declared | counted | long
-        usable = {key for key in long if self._may_track(state, key)}
+        usable = {key for key in long if self._may_track(key, found[key])}
         self._whole.update(counted - usable)
         self._tracked |= counted | usable
         self._counts = {key: (pair[0], pair[1]) for key, pair in counts.items() if key in self._tracked}
         for task_id, key, value in loaded.pending_writes or ():
             if key in CONTROL_WRITES:
                 continue
-            found = self._stored.setdefault(task_id, {})
+            stored = self._stored.setdefault(task_id, {})
             if key in self._tracked:
-                found.setdefault(key, []).append(value)
+                stored.setdefault(key, []).append(value)
 
     def store_whole(self, state: StepState) -> None:
         """Store every value whole with the next checkpoint, which does not follow the one that was loaded."""
@@ -215,11 +218,10 @@ class DeltaLedger:
 
     # -- which lists are stored as writes ---------------------------------------------------------------------
 
-    def _may_track(self, state: StepState, key: str) -> bool:
-        """Tell whether what is appended from here on may be stored instead of the list."""
+    def _may_track(self, key: str, value: Any) -> bool:
+        """Tell whether what is appended to a value from here on may be stored instead of the list."""
         if key not in self._allowed:
             return False
-        value = _value_of(state, key)
         settled = self._spec.appending[key].settled
         return long_enough(value) and (settled is None or settled(value))
 
@@ -228,7 +230,7 @@ class DeltaLedger:
         if self._at_end or not self._allowed:
             return
         for key in versions:
-            if key in self._allowed and key not in self._tracked and self._may_track(state, key):
+            if key in self._allowed and key not in self._tracked and self._may_track(key, _value_of(state, key)):
                 self._tracked.add(key)
 
     # -- what is stored against what was applied --------------------------------------------------------------
@@ -360,6 +362,10 @@ class DeltaLedger:
 
 def _same(one: Sequence[Any], other: Sequence[Any]) -> bool:
     return len(one) == len(other) and all(a is b for a, b in zip(one, other, strict=True))
+
+
+def _unwrapped(value: Any) -> Any:
+    return value.value if isinstance(value, DeltaSnapshot) else value
 
 
 def _value_of(state: StepState, key: str) -> Any:

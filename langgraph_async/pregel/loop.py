@@ -246,7 +246,7 @@ class PregelLoop:
             ordered=persister.ordered,
             next_version=run.next_version,
         )
-        ledger.begin(loaded.checkpoint, state, shared=loaded.shared)
+        ledger.begin(loaded.checkpoint, shared=loaded.shared)
         if loaded.checkpoint is None:
             persister.stub = stub_of(state)
         return ledger
