@@ -395,7 +395,8 @@ class StorageError(LangGraphError, RuntimeError):
     Attributes:
         reason: ``"busy"`` (others hold its lock: try again), ``"full"``, ``"read_only"``, ``"closed"``,
             ``"wrong_loop"`` (used from another event loop), ``"in_use"`` (the connection has an open transaction
-            that is not ours) or ``"failed"``; the database's own error, if any, is the `__cause__`.
+            that is not ours), ``"incomplete"`` (what a value is rebuilt from was deleted) or ``"failed"``; the
+            database's own error, if any, is the `__cause__`.
     """
 
     code = "STORAGE"

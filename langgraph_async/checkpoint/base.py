@@ -67,10 +67,15 @@ class CheckpointTuple(NamedTuple):
 
 
 class DeltaChannelHistory(TypedDict, total=False):
-    """What a delta channel is rebuilt from: an optional stored value and the later writes, oldest first."""
+    """What a delta channel is rebuilt from: an optional stored value and the later writes, oldest first.
+
+    `cut` is there, and True, when there is no stored value although the channel has a version at the oldest checkpoint
+    that is left: what was written before is gone.
+    """
 
     seed: Any
     writes: list[PendingWrite]
+    cut: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,6 +160,13 @@ class BaseCheckpointSaver(Generic[V]):
 
     orders_writes: ClassVar[bool] = True
     """Whether `aget_tuple` gives pending writes in the order of their tasks' paths."""
+
+    keeps_ancestors: ClassVar[bool] = False
+    """Whether a checkpoint's ancestors stay stored, with all their writes, as long as it is there.
+
+    Then long lists are stored as what was appended to them (`StateGraph.compile`, ``delta_storage``). False for a
+    saver that keeps the newest checkpoint only, for example: they are stored whole with each.
+    """
 
     def __init__(self, *, serde: SerializerProtocol | None = None) -> None:
         self.serde: SerializerProtocol = serde if serde is not None else JsonPlusSerializer()
@@ -299,19 +311,23 @@ class BaseCheckpointSaver(Generic[V]):
         if not channels:
             return found
         collected: dict[str, list[list[PendingWrite]]] = {name: [] for name in channels}
-        target = await self.aget_tuple(config)
+        target = oldest = await self.aget_tuple(config)
         parent = target.parent_config if target else None
         open_channels = set(channels)
         while parent is not None and open_channels:
             item = await self.aget_tuple(parent)
             if item is None:
                 break
+            oldest = item
             for name in sorted(open_channels):
                 collected[name].append([w for w in item.pending_writes or () if w[1] == name])
                 if name in item.checkpoint["channel_values"]:
                     found[name] = {"seed": item.checkpoint["channel_values"][name]}
                     open_channels.discard(name)
             parent = item.parent_config
+        for name in open_channels:
+            if oldest is not None and name in oldest.checkpoint["channel_versions"]:
+                found[name] = {"cut": True}
         return {
             name: {**found.get(name, {}), "writes": [w for part in reversed(collected[name]) for w in part]}
             for name in channels

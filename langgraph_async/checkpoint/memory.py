@@ -25,6 +25,7 @@ from langgraph_async.checkpoint.base import (
     get_checkpoint_id,
     get_checkpoint_metadata,
 )
+from langgraph_async.checkpoint.peek import channel_versions
 from langgraph_async.checkpoint.rows import (
     CHECKPOINT_SLOT,
     METADATA_SLOT,
@@ -95,6 +96,7 @@ class InMemorySaver(BaseCheckpointSaver[str]):
 
     immediate: ClassVar[bool] = True
     can_commit: ClassVar[bool] = True
+    keeps_ancestors: ClassVar[bool] = True
 
     def __init__(self, *, serde: SerializerProtocol | None = None) -> None:
         super().__init__(serde=serde)
@@ -166,9 +168,11 @@ class InMemorySaver(BaseCheckpointSaver[str]):
         newest_first: dict[str, list[list[PendingWrite]]] = {name: [] for name in channels}
         seeds: dict[str, Any] = {}
         wanted = set(channels)
-        for ancestor in self._ancestors(place, place.checkpoint_id or self._head(place)):
+        oldest = start = place.checkpoint_id or self._head(place)
+        for ancestor in self._ancestors(place, start):
             if not wanted:
                 break
+            oldest = ancestor
             key = (place.thread_id, place.checkpoint_ns, ancestor)
             for name, writes in _by_channel(self._load_writes(key, wanted)).items():
                 newest_first[name].append(writes)
@@ -180,6 +184,9 @@ class InMemorySaver(BaseCheckpointSaver[str]):
             found[name] = {"writes": [write for part in reversed(parts) for write in part]}
             if name in seeds:
                 found[name]["seed"] = seeds[name]
+        if wanted and oldest in self._records(place):
+            for name in wanted.intersection(self._versions(place, oldest)):
+                found[name]["cut"] = True
         return found
 
     def _records(self, place: Place) -> dict[str, Record]:
@@ -246,6 +253,9 @@ class InMemorySaver(BaseCheckpointSaver[str]):
 
     def _versions(self, place: Place, checkpoint_id: str) -> ChannelVersions:
         stored = self._records(place)[checkpoint_id][0]
+        versions: ChannelVersions | None = channel_versions(stored)
+        if versions is not None:
+            return versions
         key = (place.thread_id, place.checkpoint_ns, checkpoint_id)
         checkpoint: Checkpoint = load_value(self.serde, stored, channel="checkpoint", key=key, slot=CHECKPOINT_SLOT)
         return checkpoint["channel_versions"]

@@ -77,6 +77,7 @@ def compile_graph(
     name: str,
     renamed: Mapping[str, str],
     transformers: Sequence[Any] | None,
+    delta_storage: bool,
 ) -> CompiledStateGraph[Any, Any, Any, Any]:
     """Return the engine for a drawing; see `StateGraph.compile`.
 
@@ -110,6 +111,7 @@ def compile_graph(
         context_schema=board.context_schema,
         renamed=dict(renamed),
         stream_transformers=transformers,
+        delta_storage=delta_storage,
         auto_validate=False,
     )
 

@@ -16,15 +16,16 @@ from uuid import UUID, uuid5
 from langgraph_async import ambient
 from langgraph_async.checkpoint.base import CheckpointTuple, TaskWrites
 from langgraph_async.config import RunnableConfig
-from langgraph_async.constants import COPY, END, INPUT, INTERRUPT, NULL_TASK_ID, START
+from langgraph_async.constants import COPY, END, INPUT, INTERRUPT, NULL_TASK_ID, SNAPSHOT_BUMPS, START
 from langgraph_async.errors import ConfigError, GraphInterrupt, InvalidUpdateError, ParentCommand
 from langgraph_async.pregel.address import Address, locate
 from langgraph_async.pregel.begin import RunOptions, held_around, make_run
 from langgraph_async.pregel.carry import carried_writes
-from langgraph_async.pregel.deltas import DeltaLedger, really_seen
+from langgraph_async.pregel.deltas import really_seen
 from langgraph_async.pregel.entry import completed
 from langgraph_async.pregel.lease import holding, rolled_back
-from langgraph_async.pregel.message_ids import identified
+from langgraph_async.pregel.ledger import DeltaLedger, needs_ledger
+from langgraph_async.pregel.message_ids import identified, settled
 from langgraph_async.pregel.model import GraphSpec, RunScope, StepState
 from langgraph_async.pregel.namespace import levels
 from langgraph_async.pregel.node import PregelNode, Write, no_writes
@@ -179,7 +180,7 @@ async def _as_input(base: _Base, update: StateUpdate) -> tuple[Address, Runnable
     if not writes:
         keys = spec.input_keys if isinstance(spec.input_keys, str) else ", ".join(spec.input_keys)
         raise InvalidUpdateError(f"Received no input writes for {keys}. Nothing was stored.")
-    writes = identified(spec, writes)
+    writes = settled(spec, state, identified(spec, writes))
     apply_tasks(spec, state, [], base.at.next_version, loose=writes)
     state.seen.setdefault(INPUT, {})
     return await _store(base, "input", step=state.step, loose=writes)
@@ -267,7 +268,7 @@ async def _as_nodes(base: _Base, updates: Sequence[StateUpdate]) -> tuple[Addres
     for edit, update in zip(edits, updates, strict=True):
         if edit.name == START:
             _check_keys(base.at.graph.spec, update.values)
-        edit.writes = await _writes_of(run, base, edit, update.values)
+        edit.writes = settled(run.spec, base.state, await _writes_of(run, base, edit, update.values))
     apply_tasks(base.at.graph.spec, base.state, list(edits), base.at.next_version)
     step = max(base.state.step, 0)
     return await _store(base, "update", step=step, edits=edits)
@@ -300,7 +301,7 @@ def _inferred(base: _Base) -> str:
     graph, state = base.at.graph, base.state
     if len(graph.nodes) == 1:
         return next(iter(graph.nodes))
-    seen = really_seen(state.seen) if graph.spec.deltas else state.seen
+    seen = really_seen(state.seen) if SNAPSHOT_BUMPS in state.seen else state.seen
     newest = {name: max(mark.values()) for name, mark in seen.items() if mark and name in graph.nodes}
     if not newest:
         if isinstance(graph.input_channels, str) and graph.input_channels in graph.nodes:
@@ -389,7 +390,7 @@ async def _store(
     versions = take_changes(state, spec)
     metadata = metadata_of(source, step, parents)
     rows = [] if base.found is None else [_rows(base, edit) for edit in edits if not _has_run(base, edit)]
-    if spec.deltas:
+    if needs_ledger(spec, base.found):
         ledger = _ledger(base, persister, copied=copied)
         if copied:
             ledger.store_whole(state)
@@ -417,6 +418,7 @@ async def _store(
 def _ledger(base: _Base, persister: Persister, *, copied: bool) -> DeltaLedger:
     ledger = DeltaLedger(
         base.at.graph.spec,
+        base.at.saver,
         at_end=False,
         replaces=persister.replaces,
         ordered=persister.ordered,

@@ -64,6 +64,7 @@ class Pregel(SchemaView, BlockingView, Generic[StateT, ContextT, InputT, OutputT
             graph; False for never.
         joins: Barriers that must not be left half reached.
         renamed: Old node names to new ones, for threads that wait in a node under its old name.
+        delta_storage: Store long lists whose reducer appends as what was appended; see `StateGraph.compile`.
 
     Attributes:
         clock: What waits of its runs go by; replaced in tests that should not wait.
@@ -101,6 +102,7 @@ class Pregel(SchemaView, BlockingView, Generic[StateT, ContextT, InputT, OutputT
         renamed: Mapping[str, str] | None = None,
         schemas: Schemas | None = None,
         stream_transformers: Sequence[Any] | None = None,
+        delta_storage: bool = True,
     ) -> None:
         self.nodes: dict[str, PregelNode] = {
             key: node.build() if isinstance(node, NodeBuilder) else node for key, node in nodes.items()
@@ -127,6 +129,7 @@ class Pregel(SchemaView, BlockingView, Generic[StateT, ContextT, InputT, OutputT
         self.renamed = dict(renamed or {})
         self.schemas = schemas
         self.stream_transformers = tuple(stream_transformers or ())
+        self.delta_storage = delta_storage
         self.clock: Clock = SYSTEM_CLOCK
         self._spec: GraphSpec | None = None
         if auto_validate:
@@ -166,6 +169,7 @@ class Pregel(SchemaView, BlockingView, Generic[StateT, ContextT, InputT, OutputT
                 renamed=self.renamed,
                 schemas=self.schemas,
                 retry_policy=self.retry_policy,
+                delta_storage=self.delta_storage,
             )
         return self._spec
 

@@ -14,6 +14,7 @@ from langgraph_async.config import RunnableConfig
 from langgraph_async.constants import CHECKPOINT_ID, CHECKPOINT_NS, CONF, THREAD_ID
 from langgraph_async.errors import InvalidUpdateError
 from langgraph_async.pregel.address import Address, locate, subgraph_of
+from langgraph_async.pregel.deltas import histories
 from langgraph_async.pregel.entry import completed
 from langgraph_async.pregel.model import GraphSpec, StepState
 from langgraph_async.pregel.step.apply import apply_tasks
@@ -73,7 +74,8 @@ async def history(
     """
     at = locate(graph, config, strict=False)
     items = at.saver.alist(at.place(at.checkpoint_id), filter=filter, before=before, limit=limit)
-    for found in [item async for item in items]:
+    found_all = [item async for item in items]
+    async for found in histories(at.graph.spec, at.saver, found_all):
         yield await _shown(at, found, latest=False, subgraphs=False)
 
 

@@ -30,10 +30,10 @@ from langgraph_async.errors import (
 )
 from langgraph_async.pregel.carry import as_pending, carried_writes
 from langgraph_async.pregel.claim import RunClaim
-from langgraph_async.pregel.deltas import DeltaLedger
 from langgraph_async.pregel.entry import Loaded, load, place
 from langgraph_async.pregel.known_ids import asked_ever
-from langgraph_async.pregel.message_ids import identified
+from langgraph_async.pregel.ledger import DeltaLedger, needs_ledger
+from langgraph_async.pregel.message_ids import identified, settled
 from langgraph_async.pregel.model import RunScope, StepState
 from langgraph_async.pregel.node import Write
 from langgraph_async.pregel.renames import check_nodes_exist
@@ -211,7 +211,7 @@ class PregelLoop:
             self._on_head(loaded.head)
         if self._persister is not None:
             self._persister.head = loaded.head
-        if run.spec.deltas and self._persister is not None:
+        if self._persister is not None and needs_ledger(run.spec, loaded.checkpoint):
             self._deltas = self._open_ledger(self._persister, loaded)
         if goes_on:
             assert loaded.checkpoint is not None
@@ -253,6 +253,7 @@ class PregelLoop:
         run, state = self._run, self.state
         ledger = DeltaLedger(
             run.spec,
+            run.saver,
             at_end=run.durability == "exit",
             replaces=persister.replaces,
             ordered=persister.ordered,
@@ -276,7 +277,7 @@ class PregelLoop:
         writes = input_writes(spec, value)
         if not writes:
             raise empty_input(spec)
-        writes = identified(spec, [*loose, *writes])
+        writes = settled(spec, state, identified(spec, [*loose, *writes]))
         unfinished = plan(spec, state, self._run.ns)
         updated = apply_tasks(spec, state, unfinished, self._run.next_version, loose=writes)
         if self._deltas is not None and (rows := self._deltas.input_rows(state, writes)) is not None:
@@ -310,7 +311,7 @@ class PregelLoop:
     async def _take_command(self, command: Command[Any], loaded: Loaded) -> list[Write]:
         """Take the answers that a command holds, and return its writes."""
         run, state = self._run, self.state
-        writes = identified(run.spec, command_writes(run.spec, command))
+        writes = settled(run.spec, state, identified(run.spec, command_writes(run.spec, command)))
         if is_empty(command):
             raise EmptyInputError("Received empty Command input: it has neither update, goto nor resume.")
         if has_answer(command):

@@ -87,6 +87,7 @@ class AsyncPostgresSaver(BaseCheckpointSaver[str]):
     """
 
     can_commit: ClassVar[bool] = True
+    keeps_ancestors: ClassVar[bool] = True
 
     def __init__(
         self,

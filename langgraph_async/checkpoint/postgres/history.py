@@ -105,6 +105,9 @@ async def delta_history(
             wanted -= ancestor.stored
             if not wanted:
                 break
+    if wanted:
+        for name in await _versioned(conn, tables, where, next(reversed(takers), start), wanted):
+            found[name]["cut"] = True
     for name, value in (await _seeds(conn, tables, serde, where, seeds)).items():
         found[name]["seed"] = value
     writes = await _writes(conn, tables, where, list(takers), channels)
@@ -113,6 +116,21 @@ async def delta_history(
         for write in load_writes(serde, taken, key=(*where, checkpoint_id)):
             found[write[1]]["writes"].append(write)
     return found
+
+
+async def _versioned(
+    conn: Any, tables: Tables, where: tuple[str, str], checkpoint_id: str | None, channels: Collection[str]
+) -> list[str]:
+    """Return those of `channels` that have a version at a checkpoint."""
+    rows = await conn.fetch(
+        f"SELECT wanted.channel FROM {tables.checkpoints} AS c, unnest($4::text[]) AS wanted (channel) "
+        "WHERE c.thread_id = $1::text AND c.checkpoint_ns = $2::text AND c.checkpoint_id = $3::text "
+        "AND c.checkpoint -> 'channel_versions' ? wanted.channel",
+        *where,
+        checkpoint_id or "",
+        list(channels),
+    )
+    return [channel for (channel,) in rows]
 
 
 async def _seeds(

@@ -69,6 +69,7 @@ class AsyncSqliteSaver(BaseCheckpointSaver[str]):
     """
 
     can_commit: ClassVar[bool] = True
+    keeps_ancestors: ClassVar[bool] = True
 
     def __init__(
         self,

@@ -177,9 +177,9 @@ def _needed(conn: sqlite3.Connection, serde: SerializerProtocol, thread_id: str,
         return set()
     wanted -= load_checkpoint(serde, rows[0][:2], key=(thread_id, ns, head))["channel_values"].keys()
     needed: set[str] = set()
-    for checkpoint_id, checkpoint in ancestors(conn, serde, thread_id, ns, head):
+    for ancestor in ancestors(conn, serde, thread_id, ns, head):
         if not wanted:
             break
-        needed.add(checkpoint_id)
-        wanted -= checkpoint["channel_values"].keys()
+        needed.add(ancestor.checkpoint_id)
+        wanted.difference_update(ancestor.stored)
     return needed
