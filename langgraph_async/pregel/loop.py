@@ -213,7 +213,7 @@ class PregelLoop:
             check_nodes_exist(run.spec, loaded.checkpoint, run.config.thread_id)
             await self._resume(value, loaded)
         else:
-            self._begin(value)
+            self._begin(value, loaded)
         if self._persister is not None:
             await self._persister.flush_unless_exit()
 
@@ -250,7 +250,7 @@ class PregelLoop:
             persister.stub = stub_of(state)
         return ledger
 
-    def _begin(self, value: Any) -> None:
+    def _begin(self, value: Any, loaded: Loaded) -> None:
         spec, state = self._run.spec, self.state
         loose: list[Write] = []
         if isinstance(value, Command):
@@ -264,6 +264,9 @@ class PregelLoop:
         if not writes:
             raise empty_input(spec)
         writes = identified(spec, [*loose, *writes])
+        if state.pending:
+            self._keep_finished(loaded)
+            state = self.state
         unfinished = plan(spec, state, self._run.ns)
         updated = apply_tasks(spec, state, unfinished, self._run.next_version, loose=writes)
         if self._deltas is not None and (rows := self._deltas.input_rows(state, writes)) is not None:
@@ -271,6 +274,32 @@ class PregelLoop:
         state.seen.setdefault(INPUT, {})
         state.pending = []
         self._checkpoint("input", updated)
+
+    def _keep_finished(self, loaded: Loaded) -> None:
+        """Apply a superstep that only lacks its checkpoint; one that cannot be applied is given up."""
+        run = self._run
+        assert loaded.checkpoint is not None
+        try:
+            self._apply_loose(loose_writes(self.state.pending))
+            tasks = self._stored_tasks()
+            if tasks and all(task.finished for task in tasks):
+                updated = apply_tasks(run.spec, self.state, tasks, run.next_version)
+                self._checkpoint("loop", updated, tasks)
+        except InvalidUpdateError:
+            self.state = restore(run.spec, loaded.checkpoint)
+            if self._deltas is not None and self._persister is not None:
+                self._deltas = self._open_ledger(self._persister, loaded)
+
+    def _apply_loose(self, writes: list[Write]) -> None:
+        """Apply writes of no task, beside what the last superstep changed."""
+        run, state = self._run, self.state
+        if not writes:
+            return
+        if self._deltas is not None:
+            self._deltas.applied(NULL_TASK_ID, writes)
+        before = state.updated
+        changed = apply_tasks(run.spec, state, [], run.next_version, loose=writes)
+        state.updated = before | changed if before is not None else None
 
     async def _resume(self, value: Any, loaded: Loaded) -> None:
         run, state = self._run, self.state
@@ -285,12 +314,7 @@ class PregelLoop:
         if writes and self._persister is not None:
             # What is stored already keeps its positions, so the new writes have to come after it.
             self._store(TaskWrites(NULL_TASK_ID, "", [*stored, *writes]), False)
-        if stored or writes:
-            if self._deltas is not None:
-                self._deltas.applied(NULL_TASK_ID, [*stored, *writes])
-            before = state.updated
-            changed = apply_tasks(run.spec, state, [], run.next_version, loose=[*stored, *writes])
-            state.updated = before | changed if before is not None else None
+        self._apply_loose([*stored, *writes])
         mark_passed(state)
         self._show_values()
 

@@ -117,6 +117,11 @@ def stub_of(state: StepState) -> tuple[Checkpoint, CheckpointMetadata]:
     return checkpoint, {"step": _NOTHING_LOADED}
 
 
+def is_stub(loaded: CheckpointTuple) -> bool:
+    """Tell whether a checkpoint is what `stub_of` made: no run has begun there yet."""
+    return not loaded.checkpoint["channel_versions"] and loaded.metadata.get("step") == _NOTHING_LOADED
+
+
 def take_changes(state: StepState, spec: GraphSpec) -> ChannelVersions:
     """Bring `StepState.stored_values` into line with the channels that changed, and return their versions."""
     stored, channels = state.stored_values, state.channels
