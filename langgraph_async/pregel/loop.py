@@ -206,6 +206,8 @@ class PregelLoop:
         if loaded.checkpoint is not None:
             self.state = restore(run.spec, loaded.checkpoint)
             self._recall_previous()
+        if self._persister is not None:
+            self._persister.step = self.state.step
         if run.spec.deltas and self._persister is not None:
             self._deltas = self._open_ledger(self._persister, loaded)
         if self._goes_on(value, loaded):
