@@ -175,10 +175,12 @@ def test_a_fresh_interpreter_goes_on_after_one_that_was_killed(tmp_path):
     case = Case({"database": "sqlite", "grouped": True}, "graph", "sync", tmp_path)
     fresh: Any = Fresh(tmp_path / "errors")
     case.run(fresh, 30)
+    left = Path(case.asked["where"] + "-wal").stat().st_size
     case.run(fresh)
     kept = kept_by(case.runs, 0)
 
     assert case.told("killed", 0)
+    assert left > 0
     assert {"begin", "worker 0", "worker 1", "worker 2"} <= kept
     assert kept.isdisjoint(case.told("ran", 1))
     assert case.result["values"]["log"] == LOG

@@ -323,11 +323,12 @@ class Persister:
             return
         place = self._config[CONF]
         where = f"thread {place['thread_id']!r}" + (f", namespace {ns!r}" if (ns := place.get("checkpoint_ns")) else "")
+        if self._durability == "exit":
+            advice = "With durability 'exit' that was the whole run: give its input again."
+        else:
+            advice = "What was stored before it stays: run the thread with None as the input to go on from there."
         with suppress(AttributeError, TypeError):  # not every class lets itself be written on
-            exc.add_note(
-                f"While storing superstep {'?' if step is None else step} of {where}. What was stored before it stays: "
-                "run the thread with None as the input to go on from there."
-            )
+            exc.add_note(f"While storing superstep {'?' if step is None else step} of {where}. {advice}")
 
     def _at(self, checkpoint_id: str | None) -> RunnableConfig:
         config: dict[str, Any] = {**self._config}
