@@ -22,11 +22,12 @@ _lock = Lock()
 _random = random.SystemRandom()
 
 
-def checkpoint_id(step: int) -> str:
+def checkpoint_id(step: int, after: str | None = None) -> str:
     """Return a new UUIDv6 as text, greater (as text) than every one made before by this process.
 
     Args:
         step: Number of the superstep; its lowest 14 bits become the clock sequence, so that ids show the step.
+        after: An id that it must be greater than, too: the clock of the process that made it may be ahead of ours.
     """
     global _last_100ns
     with _lock:
@@ -34,11 +35,26 @@ def checkpoint_id(step: int) -> str:
         if stamp <= _last_100ns:
             stamp = _last_100ns + 1
         _last_100ns = stamp
+    if after is not None and (bound := stamp_of(after)) is not None and stamp <= bound:
+        stamp = bound + 1  # for this thread alone
     node = _random.getrandbits(48)
     return (
         f"{(stamp >> 28) & 0xFFFFFFFF:08x}-{(stamp >> 12) & 0xFFFF:04x}-6{stamp & 0xFFF:03x}-"
         f"{0x8000 | (step & 0x3FFF):04x}-{node:012x}"
     )
+
+
+def stamp_of(checkpoint: str) -> int | None:
+    """Return the units of 100 ns since 1582 in a checkpoint id; None if that is no UUID of version 6.
+
+    Source: RFC 9562, section 5.6.
+    """
+    if len(checkpoint) != 36 or checkpoint[14] != "6":
+        return None
+    try:
+        return int(checkpoint[:8] + checkpoint[9:13] + checkpoint[15:18], 16)
+    except ValueError:
+        return None
 
 
 def task_id(checkpoint: str, *parts: str, version: int = 4) -> str:

@@ -426,7 +426,7 @@ async def _store(
             ledger.stored(row)
         ledger.applied(NULL_TASK_ID, loose)
         ledger.close(state, [*edits, *applied], versions, metadata)
-    checkpoint = make_checkpoint(state, step=step, updated=None)
+    checkpoint = make_checkpoint(state, step=step, updated=None, newest=base.head)
     state.checkpoint_id, state.version_format = checkpoint["id"], checkpoint["v"]
     state.step, state.updated = step + 1, None
     state.old_names = state.old_channels = {}

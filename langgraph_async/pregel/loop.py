@@ -123,6 +123,7 @@ class PregelLoop:
         self._tasks_runner: PregelRunner | None = None
         self._taken = 0
         self._slice_end = time.monotonic() + _SLICE_S
+        self._newest: str | None = None
         self._persister: Persister | None = None
         self._deltas: DeltaLedger | None = None
         if run.saver is not None:
@@ -201,6 +202,7 @@ class PregelLoop:
         loaded = await load(run, self._start)
         if self._on_head is not None:
             self._on_head(loaded.head)
+        self._newest = loaded.head
         if self._persister is not None:
             self._persister.head = loaded.head
         if loaded.checkpoint is not None:
@@ -499,7 +501,8 @@ class PregelLoop:
         versions = take_changes(state, run.spec)
         metadata = metadata_of(source, step, run.checkpoint_map)
         anchored = self._deltas.close(state, tasks, versions, metadata) if self._deltas is not None else None
-        checkpoint = make_checkpoint(state, step=step, updated=updated)
+        checkpoint = make_checkpoint(state, step=step, updated=updated, newest=self._newest)
+        self._newest = checkpoint["id"]
         parent = state.checkpoint_id if state.stored else None
         self._persister.put_checkpoint(parent, checkpoint, metadata, versions, anchored)
         state.parent_id, state.checkpoint_id = parent, checkpoint["id"]
