@@ -127,10 +127,12 @@ class _Watched:
 
 class _Grouped(_Watched):
     async def acommit(self, config, commit):
-        return await self._at("acommit", partial(super().acommit, config, commit), _stores([(config, commit)]))
+        return await self._at(
+            "acommit" + _within(config), partial(super().acommit, config, commit), _stores([(config, commit)])
+        )
 
     async def acommit_chain(self, commits):
-        name = f"acommit_chain of {len(commits)}"
+        name = f"acommit_chain of {len(commits)}" + _within(commits[0][0])
         await self._at(name, partial(super().acommit_chain, commits), _stores(commits))
 
 
@@ -140,11 +142,15 @@ class _Single(_Watched):
     can_commit = False
 
     async def aput(self, config, *stored):
-        return await self._at("aput", partial(super().aput, config, *stored), _root(config, stored[1]))
+        return await self._at(
+            "aput" + _within(config), partial(super().aput, config, *stored), _root(config, stored[1])
+        )
 
     async def aput_writes(self, config, writes, task_id, task_path=""):
         finished = [(task_id, [channel for channel, _ in writes])]
-        await self._at("aput_writes", partial(super().aput_writes, config, writes, task_id, task_path), finished)
+        await self._at(
+            "aput_writes" + _within(config), partial(super().aput_writes, config, writes, task_id, task_path), finished
+        )
 
 
 def watched(base: Any, side: Side, *, grouped: bool) -> Any:
@@ -159,6 +165,10 @@ def _stores(commits: Any) -> list[tuple[str, Any]]:
         *found,
         *(x for config, commit in commits if commit.checkpoint is not None for x in _root(config, commit.metadata)),
     ]
+
+
+def _within(config: Any) -> str:
+    return " inside" if config["configurable"].get("checkpoint_ns") else " outside"
 
 
 def _root(config: Any, metadata: Any) -> list[tuple[str, Any]]:
