@@ -26,11 +26,12 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_random.seed)
 
 
-def checkpoint_id(step: int) -> str:
+def checkpoint_id(step: int, after: str | None = None) -> str:
     """Return a new UUIDv6 as text, greater (as text) than every one made before by this process.
 
     Args:
         step: Number of the superstep; its lowest 14 bits become the clock sequence, so that ids show the step.
+        after: An id that it must be greater than, too: the clock of the process that made it may be ahead of ours.
     """
     global _last_100ns
     with _lock:
@@ -38,6 +39,8 @@ def checkpoint_id(step: int) -> str:
         if stamp <= _last_100ns:
             stamp = _last_100ns + 1
         _last_100ns = stamp
+    if after is not None and (bound := stamp_of(after)) is not None and stamp <= bound:
+        stamp = bound + 1  # for this thread alone
     digits = f"{stamp:015x}"
     return f"{digits[:8]}-{digits[8:12]}-6{digits[12:]}-{0x8000 | (step & 0x3FFF):04x}-{_random.getrandbits(48):012x}"
 
@@ -45,6 +48,19 @@ def checkpoint_id(step: int) -> str:
 def random_fraction() -> float:
     """Return a number from 0 to 1 that no other process draws, too."""
     return _random.random()
+
+
+def stamp_of(checkpoint: str) -> int | None:
+    """Return the units of 100 ns since 1582 in a checkpoint id; None if that is no UUID of version 6.
+
+    Source: RFC 9562, section 5.6.
+    """
+    if len(checkpoint) != 36 or checkpoint[14] != "6":
+        return None
+    try:
+        return int(checkpoint[:8] + checkpoint[9:13] + checkpoint[15:18], 16)
+    except ValueError:
+        return None
 
 
 def task_id(checkpoint: str, *parts: str, version: int = 4) -> str:

@@ -361,7 +361,8 @@ class StateSnapshot(NamedTuple):
 
     values: dict[str, Any] | Any
     next: tuple[str, ...]
-    """Names of the tasks that are still to run; empty when the run has finished."""
+    """Names of the tasks that are still to run; empty when the run has finished. When all of `tasks` have finished, but
+    the process ended before the superstep was closed, they are those that follow."""
     config: Any
     metadata: Any
     created_at: str | None

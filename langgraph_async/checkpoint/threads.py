@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Literal, TypeAlias
 
 from langgraph_async.constants import ERROR, ERROR_SOURCE_NODE, INTERRUPT, RESUME
+from langgraph_async.ids import stamp_of
 
 ThreadStatus: TypeAlias = Literal["idle", "interrupted", "error"]
 
@@ -54,18 +55,9 @@ def status_of(rows: Iterable[tuple[str, str, bool]]) -> ThreadStatus:
 
 
 def time_of(checkpoint_id: str) -> datetime | None:
-    """Return when a checkpoint was made, from its id; None if that is no UUID of version 6.
-
-    Source: RFC 9562, section 5.6.
-    """
-    high, middle, low = checkpoint_id[:8], checkpoint_id[9:13], checkpoint_id[14:18]
-    if len(checkpoint_id) != 36 or not low.startswith("6"):
-        return None
-    try:
-        count = int(high + middle + low[1:], 16)
-    except ValueError:
-        return None
-    return _EPOCH + timedelta(microseconds=count // 10)
+    """Return when a checkpoint was made, from its id; None if that is no UUID of version 6."""
+    count = stamp_of(checkpoint_id)
+    return None if count is None else _EPOCH + timedelta(microseconds=count // 10)
 
 
 def first_id_at(moment: datetime) -> str:

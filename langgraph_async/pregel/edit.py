@@ -84,6 +84,8 @@ async def bulk_update(
             base = await _load(at)
             if not at.ns:
                 lease.note_head(base.head)
+            if _is_unclosed(base) and all(update.as_node != COPY for update in updates):
+                base = await _closed(base)
             at, shown = await _superstep(base, updates)
     return shown
 
@@ -132,6 +134,30 @@ async def _load(at: Address) -> _Base:
     restore_tasks(tasks, state.pending, source=found.metadata.get("source"))
     tasks.extend(restored(spec, state, tasks, state.pending, to_run=False))
     return _Base(at, found, head, state, tasks)
+
+
+def _is_unclosed(base: _Base) -> bool:
+    """Tell whether the newest superstep only lacks its checkpoint: the process ended in between."""
+    return (
+        base.found is not None
+        and base.found.checkpoint["id"] == base.head
+        and bool(base.tasks)
+        and all(task.finished for task in base.tasks)
+    )
+
+
+async def _closed(base: _Base) -> _Base:
+    """Store the checkpoint that a superstep lacks; one that cannot be applied stays as it is."""
+    spec, state, next_version = base.at.graph.spec, base.state, base.at.next_version
+    loose = loose_writes(state.pending)
+    try:
+        if loose:
+            apply_tasks(spec, state, [], next_version, loose=loose)
+        apply_tasks(spec, state, base.tasks, next_version)
+    except InvalidUpdateError:
+        return await _load(base.at)
+    at, _ = await _store(base, "loop", step=state.step, applied=base.tasks, loose=loose)
+    return await _load(at)
 
 
 async def _superstep(base: _Base, updates: Sequence[StateUpdate]) -> tuple[Address, RunnableConfig]:
@@ -399,7 +425,7 @@ async def _store(
             ledger.stored(row)
         ledger.applied(NULL_TASK_ID, loose)
         ledger.close(state, [*edits, *applied], versions, metadata)
-    checkpoint = make_checkpoint(state, step=step, updated=None)
+    checkpoint = make_checkpoint(state, step=step, updated=None, newest=base.head)
     state.checkpoint_id, state.version_format = checkpoint["id"], checkpoint["v"]
     state.step, state.updated = step + 1, None
     state.old_names = state.old_channels = {}

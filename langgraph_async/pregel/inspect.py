@@ -20,7 +20,7 @@ from langgraph_async.pregel.model import GraphSpec, StepState
 from langgraph_async.pregel.step.apply import apply_tasks
 from langgraph_async.pregel.step.plan import plan
 from langgraph_async.pregel.step.rescue import restored
-from langgraph_async.pregel.step.snapshot import restore
+from langgraph_async.pregel.step.snapshot import is_stub, restore
 from langgraph_async.pregel.stored import by_task, loose_writes, restore_tasks
 from langgraph_async.pregel.task import Task
 from langgraph_async.pregel.task_view import subgraph_namespace, task_states
@@ -81,7 +81,7 @@ async def history(
 
 async def _read(at: Address, config: RunnableConfig, *, subgraphs: bool) -> StateSnapshot:
     found = await at.saver.aget_tuple(at.place(at.checkpoint_id))
-    if found is None:
+    if found is None or (at.checkpoint_id is None and is_stub(found)):
         return StateSnapshot({}, (), config, None, None, None, (), ())
     return await _shown(at, found, latest=at.checkpoint_id is None, subgraphs=subgraphs)
 
@@ -107,7 +107,7 @@ async def _shown(at: Address, found: CheckpointTuple, *, latest: bool, subgraphs
     parent_id = (found.parent_config or {}).get(CONF, {}).get(CHECKPOINT_ID)
     return StateSnapshot(
         values=output(spec, state, spec.stream_keys),
-        next=tuple(task.name for task in tasks if not (latest and task.finished)),
+        next=_next(at, state, tasks, latest=latest),
         config=at.shown(found.checkpoint["id"], parents),
         metadata=found.metadata,
         created_at=found.checkpoint["ts"],
@@ -123,6 +123,18 @@ def _as_defined(spec: GraphSpec, tasks: list[Task]) -> list[Task]:
         return tasks
     places = {name: place for place, name in enumerate(spec.nodes)}
     return sorted(tasks, key=lambda task: -1 if task.index >= 0 else places[task.name])
+
+
+def _next(at: Address, state: StepState, tasks: Sequence[Task], *, latest: bool) -> tuple[str, ...]:
+    """Return the names of what is still to run.
+
+    When the last thing that was stored are the results of a superstep, and not the checkpoint that follows, then what
+    follows is to run: a thread whose process ended there does not look finished.
+    """
+    if latest and tasks and all(task.finished for task in tasks):
+        tasks = _as_defined(at.graph.spec, plan(at.graph.spec, state, at.ns, to_run=False))
+        return tuple(task.name for task in tasks)
+    return tuple(task.name for task in tasks if not (latest and task.finished))
 
 
 def _restored(at: Address, found: CheckpointTuple) -> StepState:

@@ -127,6 +127,7 @@ class PregelLoop:
         self._tasks_runner: PregelRunner | None = None
         self._taken = 0
         self._slice_end = time.monotonic() + _SLICE_S
+        self._newest: str | None = None
         self._persister: Persister | None = None
         self._deltas: DeltaLedger | None = None
         if run.saver is not None:
@@ -209,8 +210,11 @@ class PregelLoop:
             goes_on = self._goes_on(value, loaded)
         if self._on_head is not None:
             self._on_head(loaded.head)
+        self._newest = loaded.head
         if self._persister is not None:
             self._persister.head = loaded.head
+        if self._persister is not None:
+            self._persister.step = self.state.step
         if self._persister is not None and needs_ledger(run.spec, loaded.checkpoint):
             self._deltas = self._open_ledger(self._persister, loaded)
         if goes_on:
@@ -218,7 +222,7 @@ class PregelLoop:
             check_nodes_exist(run.spec, loaded.checkpoint, run.config.thread_id)
             await self._resume(value, loaded)
         else:
-            self._begin(value)
+            self._begin(value, loaded)
         if self._persister is not None:
             await self._persister.flush_unless_exit()
 
@@ -264,7 +268,7 @@ class PregelLoop:
             persister.stub = stub_of(state)
         return ledger
 
-    def _begin(self, value: Any) -> None:
+    def _begin(self, value: Any, loaded: Loaded) -> None:
         spec, state = self._run.spec, self.state
         loose: list[Write] = []
         if isinstance(value, Command):
@@ -277,7 +281,11 @@ class PregelLoop:
         writes = input_writes(spec, value)
         if not writes:
             raise empty_input(spec)
-        writes = settled(spec, state, identified(spec, [*loose, *writes]))
+        writes = identified(spec, [*loose, *writes])
+        if state.pending:
+            self._keep_finished(loaded)
+            state = self.state
+        writes = settled(spec, state, writes)
         unfinished = plan(spec, state, self._run.ns)
         updated = apply_tasks(spec, state, unfinished, self._run.next_version, loose=writes)
         if self._deltas is not None and (rows := self._deltas.input_rows(state, writes)) is not None:
@@ -285,6 +293,32 @@ class PregelLoop:
         state.seen.setdefault(INPUT, {})
         state.pending = []
         self._checkpoint("input", updated)
+
+    def _keep_finished(self, loaded: Loaded) -> None:
+        """Apply a superstep that only lacks its checkpoint; one that cannot be applied is given up."""
+        run = self._run
+        assert loaded.checkpoint is not None
+        try:
+            self._apply_loose(loose_writes(self.state.pending))
+            tasks = self._stored_tasks()
+            if tasks and all(task.finished for task in tasks):
+                updated = apply_tasks(run.spec, self.state, tasks, run.next_version)
+                self._checkpoint("loop", updated, tasks)
+        except InvalidUpdateError:
+            self.state = restore(run.spec, loaded.checkpoint)
+            if self._deltas is not None and self._persister is not None:
+                self._deltas = self._open_ledger(self._persister, loaded)
+
+    def _apply_loose(self, writes: list[Write]) -> None:
+        """Apply writes of no task, beside what the last superstep changed."""
+        run, state = self._run, self.state
+        if not writes:
+            return
+        if self._deltas is not None:
+            self._deltas.applied(NULL_TASK_ID, writes)
+        before = state.updated
+        changed = apply_tasks(run.spec, state, [], run.next_version, loose=writes)
+        state.updated = before | changed if before is not None else None
 
     async def _resume(self, value: Any, loaded: Loaded) -> None:
         run, state = self._run, self.state
@@ -299,12 +333,7 @@ class PregelLoop:
         if writes and self._persister is not None:
             # What is stored already keeps its positions, so the new writes have to come after it.
             self._store(TaskWrites(NULL_TASK_ID, "", [*stored, *writes]), False)
-        if stored or writes:
-            if self._deltas is not None:
-                self._deltas.applied(NULL_TASK_ID, [*stored, *writes])
-            before = state.updated
-            changed = apply_tasks(run.spec, state, [], run.next_version, loose=[*stored, *writes])
-            state.updated = before | changed if before is not None else None
+        self._apply_loose([*stored, *writes])
         mark_passed(state)
         self._show_values()
 
@@ -487,7 +516,8 @@ class PregelLoop:
         versions = take_changes(state, run.spec)
         metadata = metadata_of(source, step, run.checkpoint_map)
         anchored = self._deltas.close(state, tasks, versions, metadata) if self._deltas is not None else None
-        checkpoint = make_checkpoint(state, step=step, updated=updated)
+        checkpoint = make_checkpoint(state, step=step, updated=updated, newest=self._newest)
+        self._newest = checkpoint["id"]
         parent = state.checkpoint_id if state.stored else None
         self._persister.put_checkpoint(parent, checkpoint, metadata, versions, anchored)
         state.parent_id, state.checkpoint_id = parent, checkpoint["id"]

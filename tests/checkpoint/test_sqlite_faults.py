@@ -33,7 +33,7 @@ from langgraph_async.testing.saver_contract.samples import Branch, id_of
 
 def _child(code: str, *args: Any, **options: Any) -> subprocess.Popen[str]:
     return subprocess.Popen(
-        [sys.executable, "-X", "dev", "-c", HEAD + code, *map(str, args)],
+        [sys.executable, "-W", "default", "-c", HEAD + code, *map(str, args)],
         cwd=ROOT,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

@@ -89,12 +89,25 @@ class Database:
 
     async def write(self, work: Any) -> Any:
         """Do `work`, commits or a function of the connection, inside a transaction."""
-        return await (await self.opened()).writer.do(work)
+        return await self._do((await self.opened()).writer, work)
 
     async def read(self, work: Any) -> Any:
         """Call `work` with a connection and the way to read it, on the database as it is at one moment."""
         opened = await self.opened()
-        return await opened.reader.do(lambda conn: work(conn, opened.reading))
+        return await self._do(opened.reader, lambda conn: work(conn, opened.reading))
+
+    async def _do(self, lane: Lane, work: Any) -> Any:
+        try:
+            return await lane.do(work)
+        except StorageError as exc:
+            note = f"The database is {self._name}."
+            if self._name and note not in getattr(exc, "__notes__", ()):  # several may have one error
+                exc.add_note(note)
+            raise
+
+    @property
+    def _name(self) -> str:
+        return self._source if isinstance(self._source, str) else ""
 
     async def path(self) -> str:
         """Return the path of the database's file; empty for a database that nobody else can see."""
@@ -135,7 +148,7 @@ class Database:
             self._open = await self._opened_with(own)
         except BaseException as exc:
             await _close(own)
-            if (error := translated(exc)) is exc:
+            if (error := translated(exc, self._name)) is exc:
                 raise
             raise error from exc
 

@@ -59,6 +59,12 @@ _REASONS = {
     sqlite3.SQLITE_LOCKED: ("busy", "a table is locked by another connection; try again"),
     sqlite3.SQLITE_FULL: ("full", "there is no space left"),
     sqlite3.SQLITE_READONLY: ("read_only", "it cannot be written to; check the permissions of the file and its folder"),
+    sqlite3.SQLITE_CANTOPEN: (
+        "failed",
+        "unable to open database file; check that its folder exists, and the permissions of both",
+    ),
+    sqlite3.SQLITE_NOTADB: ("failed", "the file is not a database, or is encrypted"),
+    sqlite3.SQLITE_CORRUPT: ("failed", "the file is damaged; put a copy of it in its place"),
 }
 
 
@@ -70,17 +76,15 @@ async def prepare(conn: aiosqlite.Connection, *, busy_timeout_s: float) -> bool:
 
     Raises:
         StorageError: The tables are missing and cannot be created.
+        sqlite3.Error: The database cannot be used.
     """
     deadline = time.monotonic() + busy_timeout_s
-    try:
-        # SQLite does not wait for a lock when it changes the mode, so this does.
-        await _where_writable(lambda: conn.execute_fetchall("PRAGMA journal_mode = WAL"), deadline)
+    # SQLite does not wait for a lock when it changes the mode, so this does.
+    await _where_writable(lambda: conn.execute_fetchall("PRAGMA journal_mode = WAL"), deadline)
+    tables = await _tables(conn, deadline)
+    if not _complete(tables):
+        await _where_writable(lambda: _create(conn), deadline)
         tables = await _tables(conn, deadline)
-        if not _complete(tables):
-            await _where_writable(lambda: _create(conn), deadline)
-            tables = await _tables(conn, deadline)
-    except sqlite3.Error as exc:
-        raise translated(exc) from exc
     if not tables.keys() >= {"checkpoints", "writes"}:
         raise StorageError(
             "The database has no checkpoints, and they cannot be created: it is read-only.", reason="read_only"
@@ -144,8 +148,8 @@ def _code(exc: sqlite3.Error) -> int:
     return -1 if code is None else code & 0xFF
 
 
-def translated(exc: BaseException) -> BaseException:
-    """Return the error to raise for one of the database; any other error is returned as it is."""
+def translated(exc: BaseException, name: str = "") -> BaseException:
+    """Return the error to raise for one of the database `name`; any other error is returned as it is."""
     if isinstance(exc, UnicodeEncodeError):
         error = StorageError(
             f"SQLite cannot hold the name {exc.object!r}, which has half a surrogate pair. Nothing was stored.",
@@ -155,7 +159,8 @@ def translated(exc: BaseException) -> BaseException:
     if not isinstance(exc, sqlite3.Error):
         return exc
     reason, advice = _REASONS.get(_code(exc), ("failed", str(exc)))
-    error = StorageError(f"The SQLite database could not be used: {advice}. Nothing was stored.", reason=reason)
+    database = f"The SQLite database {name!r}" if name else "The SQLite database"
+    error = StorageError(f"{database} could not be used: {advice}. Nothing was stored.", reason=reason)
     error.__cause__ = exc
     return error
 

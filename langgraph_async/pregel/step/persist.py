@@ -15,6 +15,7 @@ import asyncio
 import inspect
 from collections import deque
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any
 
 from langgraph_async.aio.driving import finish_now
@@ -31,6 +32,7 @@ from langgraph_async.checkpoint.base import (
 from langgraph_async.checkpoint.rows import conflict, place_of
 from langgraph_async.config import RunnableConfig
 from langgraph_async.constants import CONF, ERROR, MISSING, Missing
+from langgraph_async.errors import ThreadConflictError
 from langgraph_async.types import Durability
 
 MAX_STEPS_BEHIND = 4
@@ -42,10 +44,11 @@ MAX_STEPS_BEHIND_GROUPED = 16
 class _Save:
     """One saver call: task writes for a checkpoint and, possibly, the checkpoint that follows it."""
 
-    __slots__ = ("checkpoint", "metadata", "new_versions", "parent", "writes")
+    __slots__ = ("checkpoint", "metadata", "new_versions", "parent", "step", "writes")
 
-    def __init__(self, parent: str | None) -> None:
+    def __init__(self, parent: str | None, step: int | None) -> None:
         self.parent = parent
+        self.step = step
         self.writes: list[TaskWrites] = []
         self.checkpoint: Checkpoint | None = None
         self.metadata: CheckpointMetadata | None = None
@@ -64,6 +67,7 @@ class Persister:
     Attributes:
         head: Checkpoint id that must be the newest of the namespace when something is stored.
         stub: Stored first when, with durability "exit", the first run of a thread has writes to anchor.
+        step: Number of the superstep under way, to say it when something cannot be stored.
     """
 
     def __init__(
@@ -75,6 +79,7 @@ class Persister:
     ) -> None:
         self.head: str | None | Missing = MISSING
         self.stub: tuple[Checkpoint, CheckpointMetadata] | None = None
+        self.step: int | None = None
         self._anchored: Callable[[], list[TaskWrites]] | None = None
         self._saver = saver
         self._durability = durability
@@ -118,7 +123,7 @@ class Persister:
         if self._held is None or self._held.parent != checkpoint_id:
             if self._durability != "exit":
                 self._release()
-            self._held = _Save(checkpoint_id)
+            self._held = _Save(checkpoint_id, self.step)
         self._held.writes.append(writes)
         if not hold and self._durability != "exit":
             self._release()
@@ -141,21 +146,27 @@ class Persister:
             anchored: With durability "exit": gives the writes that it needs on the checkpoint before the run.
         """
         self._raise_failure()
+        step = metadata.get("step")
         if self._durability == "exit":
             self._anchored = anchored
             first = self._last
-            self._last = _Save(first.parent if first is not None else parent)
+            self._last = _Save(first.parent if first is not None else parent, step)
             self._last.new_versions = {**first.new_versions, **new_versions} if first is not None else new_versions
             self._last.checkpoint, self._last.metadata = checkpoint, metadata
             self._held = None
+            self._passed(step)
             return
         if self._held is None or self._held.parent != parent:
             self._release()
-            self._held = _Save(parent)
+            self._held = _Save(parent, step)
         self._held.checkpoint = checkpoint
         self._held.metadata = metadata
         self._held.new_versions = new_versions
         self._release()
+        self._passed(step)
+
+    def _passed(self, step: int | None) -> None:
+        self.step = None if step is None else step + 1
 
     def _anchor(self) -> _Save | None:
         """Give the last checkpoint the writes it needs on its parent; return a stub to store when it has none."""
@@ -165,7 +176,7 @@ class Persister:
         last.writes = self._anchored()
         if not last.writes or last.parent is not None or self.stub is None:
             return None
-        made = _Save(None)
+        made = _Save(None, last.step)
         made.checkpoint, made.metadata = self.stub
         last.parent = made.checkpoint["id"]
         return made
@@ -299,20 +310,33 @@ class Persister:
             await self._saver.acommit_chain(chain)
             self.head = head
         except BaseException as exc:
-            self._failure = exc
+            self._fail(exc, saves[0].step)
             raise
 
     async def _store(self, save: _Save) -> None:
+        self._raise_failure()
         try:
-            self._raise_failure()
             if self._grouped:
                 await self._saver.acommit(self._at(save.parent), _commit_of(save, self.head))
                 self.head = _head_after(save, self.head)
             else:
                 await self._store_singly(save)
         except BaseException as exc:
-            self._failure = exc
+            self._fail(exc, save.step)
             raise
+
+    def _fail(self, exc: BaseException, step: int | None) -> None:
+        self._failure = exc
+        if not isinstance(exc, Exception) or isinstance(exc, ThreadConflictError):
+            return
+        place = self._config[CONF]
+        where = f"thread {place['thread_id']!r}" + (f", namespace {ns!r}" if (ns := place.get("checkpoint_ns")) else "")
+        if self._durability == "exit":
+            advice = "With durability 'exit' that was the whole run: give its input again."
+        else:
+            advice = "What was stored before it stays: run the thread with None as the input to go on from there."
+        with suppress(AttributeError, TypeError):  # not every class lets itself be written on
+            exc.add_note(f"While storing superstep {'?' if step is None else step} of {where}. {advice}")
 
     def _at(self, checkpoint_id: str | None) -> RunnableConfig:
         config: dict[str, Any] = {**self._config}

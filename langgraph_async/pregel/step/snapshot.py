@@ -81,7 +81,7 @@ def restore(spec: GraphSpec, loaded: CheckpointTuple) -> StepState:
     return state
 
 
-def make_checkpoint(state: StepState, *, step: int, updated: set[str] | None) -> Checkpoint:
+def make_checkpoint(state: StepState, *, step: int, updated: set[str] | None, newest: str | None) -> Checkpoint:
     """Return the state as a new checkpoint.
 
     It shares no dict with the state: a saver may store it later. Values are shared, since channels replace them
@@ -91,11 +91,12 @@ def make_checkpoint(state: StepState, *, step: int, updated: set[str] | None) ->
         state: The state after a superstep; `take_changes` has brought its stored values up to date.
         step: Number of the superstep that led to it.
         updated: Channels that it changed, or None when unknown.
+        newest: Newest checkpoint id of the place, which its own will be greater than.
     """
     return Checkpoint(
         v=FORMAT_VERSION,
         ts=datetime.now(UTC).isoformat(),
-        id=checkpoint_id(step),
+        id=checkpoint_id(step, newest),
         channel_values=state.stored_values.copy(),
         channel_versions=state.versions.copy(),
         versions_seen=state.seen.copy(),
@@ -115,6 +116,11 @@ def stub_of(state: StepState) -> tuple[Checkpoint, CheckpointMetadata]:
         updated_channels=None,
     )
     return checkpoint, {"step": _NOTHING_LOADED}
+
+
+def is_stub(loaded: CheckpointTuple) -> bool:
+    """Tell whether a checkpoint is what `stub_of` made: no run has begun there yet."""
+    return not loaded.checkpoint["channel_versions"] and loaded.metadata.get("step") == _NOTHING_LOADED
 
 
 def take_changes(state: StepState, spec: GraphSpec) -> ChannelVersions:

@@ -1,0 +1,127 @@
+"""A graph with nodes of all kinds, to be cancelled anywhere."""
+
+from __future__ import annotations
+
+import asyncio
+import operator
+from typing import Annotated, Any
+
+from threads import on, stored
+from typing_extensions import TypedDict
+
+from langgraph_async import START, Send, StateGraph
+
+
+class State(TypedDict, total=False):
+    log: Annotated[list, operator.add]
+
+
+class World:
+    """A graph of all kinds of nodes, and what became of them."""
+
+    def __init__(self, saver: Any, thread: str = "t") -> None:
+        self.saver = saver
+        self.on = on(thread)
+        self.started: list[str] = []
+        self.ended: list[str] = []
+        self.done: list[str] = []
+        self.graph = self._graph()
+
+    def node(self, name: str) -> Any:
+        async def node(state, writer):
+            self.started.append(name)
+            try:
+                writer(name)
+                await asyncio.sleep(0)
+                await asyncio.sleep(0)
+                self.done.append(name)
+                return {"log": [name]}
+            finally:
+                try:
+                    await asyncio.sleep(0)
+                finally:
+                    self.ended.append(name)
+
+        return node
+
+    def generator(self, name: str) -> Any:
+        async def node(state, writer):
+            self.started.append(name)
+            try:
+                yield {"log": [name + "1"]}
+                await asyncio.sleep(0)
+                writer(name)
+                self.done.append(name)
+                yield {"log": [name + "2"]}
+            finally:
+                try:
+                    await asyncio.sleep(0)
+                finally:
+                    self.ended.append(name)
+
+        return node
+
+    def sync(self, name: str) -> Any:
+        def node(state):
+            self.started.append(name)
+            try:
+                self.done.append(name)
+                return {"log": [name]}
+            finally:
+                self.ended.append(name)
+
+        return node
+
+    def _graph(self) -> Any:
+        inner = StateGraph(State)
+        inner.add_node("in1", self.node("in1"))
+        inner.add_node("in2", self.node("in2"))
+        inner.add_node("in3", self.node("in3"))
+        inner.add_edge(START, "in1")
+        inner.add_edge("in1", "in2")
+        inner.add_edge("in1", "in3")
+        sub = inner.compile()
+
+        async def subs(state):
+            self.started.append("subs")
+            try:
+                await sub.ainvoke({"log": []})
+                self.done.append("subs")
+                return {"log": ["subs"]}
+            finally:
+                self.ended.append("subs")
+
+        async def send(arg):
+            return await self.node(f"send{arg}")(arg, lambda chunk: None)
+
+        builder = StateGraph(State)
+        builder.add_node("first", self.node("first"))
+        builder.add_node("gen", self.generator("gen"))
+        builder.add_node("sync", self.sync("sync"))
+        builder.add_node("subs", subs)
+        builder.add_node("send", send)
+        builder.add_edge(START, "first")
+        for name in ("gen", "sync", "subs"):
+            builder.add_edge("first", name)
+        builder.add_conditional_edges("gen", lambda state: [Send("send", n) for n in range(3)])
+        return builder.compile(checkpointer=self.saver)
+
+    async def check_quiet(self) -> None:
+        # What a database was asked for is its saver's, which may still be at it.
+        lanes = [task for task in asyncio.all_tasks() if task.get_name().startswith("langgraph_async_")]
+        if lanes:
+            await asyncio.wait(lanes, timeout=30)
+        assert len(asyncio.all_tasks()) == 1, asyncio.all_tasks()
+        assert sorted(self.started) == sorted(self.ended)
+        assert not self.saver.leases
+
+    async def check_goes_on(self, durability: str) -> None:
+        kept = await stored(self.graph, self.on, self.saver)
+        finished = {name for name in self.done if kept.checkpoints and not name.startswith((*kept.next, "in"))}
+        out = await self.graph.ainvoke(None if kept.checkpoints else {"log": []}, self.on, durability=durability)
+
+        assert out["log"] == EXPECTED
+        assert [name for name in self.done if name in finished and self.done.count(name) > 1] == []
+
+
+EXPECTED = ["first", "gen1", "gen2", "subs", "sync", "send0", "send1", "send2"]
