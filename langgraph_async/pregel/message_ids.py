@@ -7,11 +7,12 @@ another one each time.
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, Final
 from uuid import uuid4
 
+from langgraph_async.channels.appending import long_enough
 from langgraph_async.pregel.model import GraphSpec, StepState
 from langgraph_async.pregel.node import Write
 from langgraph_async.types import Overwrite
@@ -34,6 +35,8 @@ def identified(spec: GraphSpec, writes: list[Write]) -> list[Write]:
 def settled(spec: GraphSpec, state: StepState, writes: list[Write]) -> list[Write]:
     """Return the writes with all that reducers that append would make up themselves, so that replaying gives the same.
 
+    Only writes to long lists: shorter ones are stored whole, and their writes as they were made.
+
     Args:
         spec: The graph.
         state: What the writes were made on.
@@ -42,9 +45,11 @@ def settled(spec: GraphSpec, state: StepState, writes: list[Write]) -> list[Writ
     settling = spec.settling
     if not settling:
         return writes
-    return [
-        (key, settling[key](state.values.get(key), value)) if key in settling else (key, value) for key, value in writes
-    ]
+    return [(key, _settled(settling.get(key), state.values.get(key), value)) for key, value in writes]
+
+
+def _settled(settle: Callable[[Any, Any], Any] | None, list_so_far: Any, write: Any) -> Any:
+    return write if settle is None or not long_enough(list_so_far) else settle(list_so_far, write)
 
 
 def _identified(value: Any) -> Any:

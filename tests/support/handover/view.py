@@ -72,12 +72,21 @@ def _object(value: Any) -> Any:
 
 
 def settled(shown: Any, *, numbered: bool = True) -> Any:
-    """Return what was shown without times, and with ids replaced; if numbered, by the order in which they appear."""
+    """Return what was shown without times, and with ids replaced; if numbered, by the order in which they appear.
+
+    How long ago a list was stored whole is left out: each library does that when it thinks fit.
+    """
     names: dict[str, str] = {}
-    text = _TIME.sub("<time>", json.dumps(shown))
+    text = _TIME.sub("<time>", json.dumps(_without(shown, "counters_since_delta_snapshot")))
     if not numbered:
         return json.loads(_ID.sub("<id>", text))
     return json.loads(_ID.sub(lambda m: names.setdefault(m[0], f"id{len(names)}"), text))
+
+
+def _without(shown: Any, name: str) -> Any:
+    if isinstance(shown, dict):
+        return {key: _without(value, name) for key, value in shown.items() if key != name}
+    return [_without(value, name) for value in shown] if isinstance(shown, list | tuple) else shown
 
 
 def differences(one: Any, other: Any, path: str = "") -> list[str]:
