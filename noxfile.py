@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import nox
 
 nox.needs_version = ">=2025.10.14"
@@ -14,6 +16,14 @@ nox.options.download_python = "never"
 PYTHONS = ["3.11", "3.12", "3.13", "3.14"]
 PACKAGE = ["langgraph_async"]
 REST = ["tests", "examples", "benchmarks", "noxfile.py"]
+PEER = "langgraph==1.2.24"
+EXCHANGES = [
+    "tests/interop",
+    "tests/golden",
+    "tests/checkpoint/test_sqlite_peer.py",
+    "tests/checkpoint/test_postgres_peer.py",
+    "tests/serde/test_peer_interop.py",
+]
 
 
 def install(session: nox.Session, *groups: str) -> None:
@@ -76,6 +86,30 @@ def bench(session: nox.Session) -> None:
 
 @nox.session
 def interop(session: nox.Session) -> None:
-    """Run the tests that exchange stored data with the peer, with the peer installed."""
-    install(session, "test", "bench")
-    session.run("pytest", "-m", "slow or not slow", "tests/interop", *session.posargs)
+    """Run the tests that exchange stored data with the peer, with the peer and savers written for it installed."""
+    install(session, "test", "interop")
+    session.install(PEER)
+    python = Path(session.bin) / "python"
+    session.run(
+        "pytest",
+        "-m",
+        "slow or not slow",
+        *(session.posargs or EXCHANGES),
+        env={"LANGGRAPH_ASYNC_PEER_PYTHON": str(python)},
+    )
+
+
+@nox.session
+def conformance(session: nox.Session) -> None:
+    """Run the public conformance suite for savers of the peer over ours."""
+    install(session, "test", "interop")
+    session.run("pytest", "tests/interop/test_conformance.py", *session.posargs)
+
+
+@nox.session
+def golden(session: nox.Session) -> None:
+    """Record again what both libraries write today; files of other versions stay."""
+    install(session, "test", "interop")
+    session.install(PEER)
+    for package in session.posargs or ("langgraph", "langgraph_async"):
+        session.run("python", "tests/golden/record.py", package)

@@ -2,7 +2,19 @@
 
 from __future__ import annotations
 
-from benchmarks import chain, fan_out, import_time, large_graph, loop, wide_state
+from benchmarks import (
+    chain,
+    chat,
+    concurrent_runs,
+    fan_out,
+    history,
+    import_time,
+    large_graph,
+    loop,
+    serializer,
+    stored_steps,
+    wide_state,
+)
 from benchmarks.report import parser, run
 
 ALL = {
@@ -12,6 +24,11 @@ ALL = {
     "fan_out": fan_out.CASES,
     "wide_state": wide_state.CASES,
     "large_graph": large_graph.CASES,
+    "serializer": serializer.CASES,
+    "stored_steps": stored_steps.CASES,
+    "concurrent_runs": concurrent_runs.CASES,
+    "chat": chat.CASES,
+    "history": history.CASES,
 }
 
 if __name__ == "__main__":

@@ -28,18 +28,22 @@ def row(result: Result, libraries: Sequence[Library]) -> list[str]:
     """Return the cells of one row."""
     cells = [result.case.benchmark, result.case.name, result.case.unit]
     for library in libraries:
-        figures = result.figures[library.name]
+        figures = result.figures.get(library.name)
+        if figures is None:
+            cells += ["-"] * 5
+            continue
         rounds = f"{figures.rounds}{' cold' if figures.cold else ''}"
-        cells += [duration(figures.cpu_s), f"{figures.spread:.0%}", duration(figures.wall_s), rounds]
-    return [*cells, f"{result.ratio:.1f}x" if result.ratio is not None else "-"]
+        stored = f"{figures.stored_bytes:,.0f} B" if figures.stored_bytes is not None else "-"
+        cells += [duration(figures.cpu_s), f"{figures.spread:.0%}", duration(figures.wall_s), stored, rounds]
+    return [*cells, *(f"{times:.1f}x" if times is not None else "-" for times in (result.ratio, result.wall_ratio))]
 
 
 def header(libraries: Sequence[Library]) -> list[str]:
     """Return the cells of the first row."""
     cells = ["benchmark", "case", "per"]
     for library in libraries:
-        cells += [f"{library.name} cpu", "spread", "wall", "rounds"]
-    return [*cells, "peer/ours"]
+        cells += [f"{library.name} cpu", "spread", "wall", "stored", "rounds"]
+    return [*cells, "peer/ours", "wall"]
 
 
 def table(rows: Sequence[Sequence[str]]) -> str:
@@ -75,13 +79,14 @@ def machine() -> dict[str, Any]:
 
 
 def as_json(results: Sequence[Result], libraries: Sequence[Library], budget_s: float) -> dict[str, Any]:
-    """Return everything measured; times are in microseconds per unit."""
+    """Return everything measured; times are in microseconds, and like the bytes per unit."""
 
     def figures(f: Figures) -> dict[str, Any]:
         return {
             "cpu_us": f.cpu_s * 1e6,
             "cpu_quartiles_us": [q * 1e6 for q in f.cpu_quartiles_s],
             "wall_us": f.wall_s * 1e6,
+            "stored_bytes": f.stored_bytes,
             "rounds": f.rounds,
             "cold": f.cold,
         }
@@ -97,6 +102,7 @@ def as_json(results: Sequence[Result], libraries: Sequence[Library], budget_s: f
                 "unit": r.case.unit,
                 "figures": {name: figures(f) for name, f in r.figures.items()},
                 "peer_to_ours": r.ratio,
+                "peer_to_ours_wall": r.wall_ratio,
             }
             for r in results
         ],

@@ -26,6 +26,7 @@
     '- persisting
        |- ThreadConflictError               another run changed the thread first
        |- SerializationError (TypeError)    a value that cannot be stored, or stored bytes that cannot be read
+       |  '- EncryptionError                a stored row that the keys do not open where it stands
        '- StorageError (RuntimeError)       the database refused, or cannot be used now
 
     GraphBubbleUp (BaseException: `except Exception` in a node cannot swallow it)
@@ -41,7 +42,7 @@ from __future__ import annotations
 
 import enum
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -57,6 +58,7 @@ class ErrorCode(str, enum.Enum):
     INVALID_GRAPH_NODE_RETURN_VALUE = "INVALID_GRAPH_NODE_RETURN_VALUE"
     MULTIPLE_SUBGRAPHS = "MULTIPLE_SUBGRAPHS"
     INVALID_CHAT_HISTORY = "INVALID_CHAT_HISTORY"
+    ENCRYPTION = "ENCRYPTION"
 
 
 def create_error_message(*, message: str, error_code: ErrorCode | str) -> str:
@@ -366,13 +368,35 @@ class SerializationError(LangGraphError, TypeError):
         self.path = tuple(path)
 
 
+class EncryptionError(SerializationError):
+    """A stored row is not one that the encrypted serializer wrote there, with a key that it has.
+
+    Attributes:
+        reason: ``"plaintext"`` (the row is not encrypted), ``"unbound"`` (it is encrypted, but not for a certain place,
+            as LangGraph does it), ``"unknown_key"`` (by a key that is not among those given), ``"malformed"`` (it is
+            cut off, or has another form) or ``"changed"`` (it was changed, was moved there from another place, or was
+            written with another key).
+        where: The row: kind, thread, namespace, channel and, where it has them, checkpoint, task, position, version.
+    """
+
+    code = "ENCRYPTION"
+
+    def __init__(
+        self, message: str, *, reason: str, path: Sequence[str] = (), where: Mapping[str, str] | None = None
+    ) -> None:
+        super().__init__(message, path=path)
+        self.reason = reason
+        self.where = dict(where or {})
+
+
 class StorageError(LangGraphError, RuntimeError):
     """The database could not do what it was asked for. Nothing of that call was stored.
 
     Attributes:
         reason: ``"busy"`` (others hold its lock: try again), ``"full"``, ``"read_only"``, ``"closed"``,
             ``"wrong_loop"`` (used from another event loop), ``"in_use"`` (the connection has an open transaction
-            that is not ours) or ``"failed"``; the database's own error, if any, is the `__cause__`.
+            that is not ours), ``"incomplete"`` (what a value is rebuilt from was deleted) or ``"failed"``; the
+            database's own error, if any, is the `__cause__`.
     """
 
     code = "STORAGE"

@@ -6,6 +6,7 @@ compute the same id for the same task.
 
 from __future__ import annotations
 
+import os
 import random
 import time
 from binascii import unhexlify
@@ -19,7 +20,10 @@ from xxhash import xxh3_128_hexdigest
 _GREGORIAN_OFFSET_100NS = 0x01B21DD213814000
 _last_100ns = 0
 _lock = Lock()
-_random = random.SystemRandom()
+_random = random.Random()
+"""A source of our own: what users do to that of `random`, such as seeding it, must not make ids meet."""
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_random.seed)
 
 
 def checkpoint_id(step: int, after: str | None = None) -> str:
@@ -37,11 +41,13 @@ def checkpoint_id(step: int, after: str | None = None) -> str:
         _last_100ns = stamp
     if after is not None and (bound := stamp_of(after)) is not None and stamp <= bound:
         stamp = bound + 1  # for this thread alone
-    node = _random.getrandbits(48)
-    return (
-        f"{(stamp >> 28) & 0xFFFFFFFF:08x}-{(stamp >> 12) & 0xFFFF:04x}-6{stamp & 0xFFF:03x}-"
-        f"{0x8000 | (step & 0x3FFF):04x}-{node:012x}"
-    )
+    digits = f"{stamp:015x}"
+    return f"{digits[:8]}-{digits[8:12]}-6{digits[12:]}-{0x8000 | (step & 0x3FFF):04x}-{_random.getrandbits(48):012x}"
+
+
+def random_fraction() -> float:
+    """Return a number from 0 to 1 that no other process draws, too."""
+    return _random.random()
 
 
 def stamp_of(checkpoint: str) -> int | None:

@@ -166,6 +166,12 @@ def omit_payload(value: Any) -> dict[str, Any]:  # noqa: ARG001
     return {}
 
 
+def has_saver_methods(candidate: Any) -> bool:
+    """Tell whether something can read and store checkpoints, async or blocking."""
+    forms = (("aget_tuple", "aput"), ("get_tuple", "put"))
+    return not isinstance(candidate, type) and any(all(hasattr(candidate, name) for name in form) for form in forms)
+
+
 def ensure_valid_checkpointer(checkpointer: Checkpointer) -> Checkpointer:
     """Return the `checkpointer` argument of `compile`, checked.
 
@@ -174,10 +180,10 @@ def ensure_valid_checkpointer(checkpointer: Checkpointer) -> Checkpointer:
     """
     if checkpointer is None or isinstance(checkpointer, bool):
         return checkpointer
-    if isinstance(checkpointer, type) or not (hasattr(checkpointer, "aget_tuple") and hasattr(checkpointer, "aput")):
+    if not has_saver_methods(checkpointer):
         raise TypeError(
-            f"Invalid checkpointer provided. Expected a saver (an instance with aget_tuple and aput), None, True or "
-            f"False; got {checkpointer!r}."
+            f"Invalid checkpointer provided. Expected a saver (an instance with aget_tuple and aput, or get_tuple and "
+            f"put), None, True or False; got {checkpointer!r}."
         )
     return checkpointer
 

@@ -20,6 +20,9 @@ PATHS = {
         copy_checkpoint create_checkpoint empty_checkpoint get_checkpoint_id get_checkpoint_metadata
         get_serializable_checkpoint_metadata""",
     "checkpoint.memory": "InMemorySaver MemorySaver",
+    "checkpoint.serde.base": "CipherProtocol SerializerProtocol",
+    "checkpoint.serde.encrypted": "EncryptedSerializer",
+    "checkpoint.serde.jsonplus": "JsonPlusSerializer",
     "config": "RunnableConfig get_config get_store get_stream_writer",
     "constants": "CONF CONFIG_KEY_CHECKPOINTER END START TAG_HIDDEN TAG_NOSTREAM TASKS",
     "errors": """

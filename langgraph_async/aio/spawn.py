@@ -1,7 +1,8 @@
 """The one place where a task is started outside of a task group.
 
 A stream's run cannot be hosted by its reader: no task group may be open across the ``yield`` of an async generator.
-So the run lives in a task of its own, which hosts the group, and which its reader always waits for.
+So the run lives in a task of its own, which hosts the group, and which its reader always waits for. And what stores a
+run must outlast the cancellation of everything around it: it has a task in no group, which the run always waits for.
 """
 
 from __future__ import annotations

@@ -29,7 +29,11 @@ def _threads_at(depth: int) -> anyio.CapacityLimiter | None:
 
 
 async def run_in_thread(
-    func: Callable[..., T], *args: Any, depth: int = 0, on_cancel: Callable[[], None] | None = None
+    func: Callable[..., T],
+    *args: Any,
+    depth: int = 0,
+    on_cancel: Callable[[], None] | None = None,
+    limiter: anyio.CapacityLimiter | None = None,
 ) -> T:
     """Call a blocking function in a worker thread, in a copy of the current context.
 
@@ -41,9 +45,10 @@ async def run_in_thread(
         args: Its arguments.
         depth: How many functions in threads this one may be called by, each of which waits for it.
         on_cancel: Called for each cancellation that arrives: it may end what the function waits for.
+        limiter: Bounds the threads instead of what bounds those of nodes.
     """
     context = contextvars.copy_context()
-    work = anyio.to_thread.run_sync(lambda: context.run(_boxed, func, args), limiter=_threads_at(depth))
+    work = anyio.to_thread.run_sync(lambda: context.run(_boxed, func, args), limiter=limiter or _threads_at(depth))
     call = asyncio.get_running_loop().create_task(work)
     interrupted = await wait_settled(call, on_cancel)
     outcome = call.result()
@@ -94,12 +99,27 @@ async def wait_settled(
     while not future.done():
         try:
             if interrupted is None:
-                await asyncio.wait([future])
+                await _ended(future)
             else:
                 with anyio.CancelScope(shield=True):
-                    await asyncio.wait([future])
+                    await _ended(future)
         except asyncio.CancelledError as exc:
             interrupted = exc
             if on_cancel is not None:
                 on_cancel()
     return interrupted
+
+
+async def _ended(future: asyncio.Future[Any]) -> None:
+    """Wait until `future` is done, and leave it alone when that is cancelled."""
+    waiter: asyncio.Future[None] = future.get_loop().create_future()
+
+    def wake(_: asyncio.Future[Any]) -> None:
+        if not waiter.done():
+            waiter.set_result(None)
+
+    future.add_done_callback(wake)
+    try:
+        await waiter
+    finally:
+        future.remove_done_callback(wake)

@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Final, Self
 from typing_extensions import TypeVar
 
 from langgraph_async.channels.accumulation import (
+    concrete_type,
     empty_value,
     factory_of,
     owned,
@@ -18,6 +19,7 @@ from langgraph_async.channels.accumulation import (
     same_reducer,
     since_overwrite,
 )
+from langgraph_async.channels.appending import Appending, appending_of
 from langgraph_async.channels.base import BaseChannel
 from langgraph_async.constants import MISSING
 from langgraph_async.errors import EmptyChannelError
@@ -107,17 +109,25 @@ class BinaryOperatorAggregate(BaseChannel[Value, Value, Any]):
         self.value = self._fold(self.value, values) if payload is MISSING else owned(payload)
         return True
 
+    @property
+    def appending(self) -> Appending | None:
+        """What is known of the operator if it appends to a list, so that the writes may be stored instead of the value.
+
+        None for any other operator or type.
+        """
+        return appending_of(self.operator) if concrete_type(self.typ) is list else None
+
     def replay_writes(self, writes: Sequence[tuple[str, str, Any]]) -> None:
         """Rebuild the value from stored writes to this channel, oldest first, on top of the one it has.
 
-        For threads whose key was stored as its writes. The last overwrite counts, and what came after it.
+        The last overwrite counts, and what came after it.
 
         Raises:
             ReducerError: The operator raised.
         """
         payload, rest = since_overwrite([value for _, _, value in writes])
         base = self.value if payload is MISSING else payload
-        self.value = self._fold(base, rest) if rest else base
+        self.value = self._replay(base, rest) if rest else base
 
     def checkpoint(self) -> Any:
         """Return the value, or `MISSING`."""
@@ -145,6 +155,15 @@ class BinaryOperatorAggregate(BaseChannel[Value, Value, Any]):
 
     def _first(self) -> Any:
         return empty_value(self.typ) if self.default_factory is None else self.default_factory()
+
+    def _replay(self, value: Any, values: Sequence[Any]) -> Any:
+        known = self.appending
+        if known is None or known.replay is None:
+            return self._fold(value, values)
+        try:
+            return known.replay(value, values)
+        except Exception as exc:
+            raise reducer_failed(self.key, self.operator, exc) from exc
 
     def _fold(self, value: Any, values: Sequence[Any]) -> Any:
         if value is MISSING:

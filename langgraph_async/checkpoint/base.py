@@ -6,7 +6,7 @@ import copy
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, ClassVar, Final, Generic, Literal, NamedTuple, Self, TypeAlias
+from typing import Any, ClassVar, Final, Generic, Literal, NamedTuple, Protocol, Self, TypeAlias
 
 from typing_extensions import TypedDict, TypeVar
 
@@ -67,10 +67,15 @@ class CheckpointTuple(NamedTuple):
 
 
 class DeltaChannelHistory(TypedDict, total=False):
-    """What a delta channel is rebuilt from: an optional stored value and the later writes, oldest first."""
+    """What a delta channel is rebuilt from: an optional stored value and the later writes, oldest first.
+
+    `cut` is there, and True, when there is no stored value although the channel has a version at the oldest checkpoint
+    that is left: what was written before is gone.
+    """
 
     seed: Any
     writes: list[PendingWrite]
+    cut: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +116,18 @@ class StepCommit:
     expected_head: str | None | Missing = MISSING
 
 
+class Claim(Protocol):
+    """A hold on a thread that other savers, of this process and of others, respect."""
+
+    async def arelease(self) -> None:
+        """Give the thread back; others can claim it when this returns, also with a cancellation.
+
+        A second call does nothing. Never fails: a claim that was lost is over, and what it was lost with is told to
+        whoever uses the saver next.
+        """
+        ...
+
+
 class BaseCheckpointSaver(Generic[V]):
     """Stores checkpoints and the writes of unfinished supersteps.
 
@@ -119,7 +136,8 @@ class BaseCheckpointSaver(Generic[V]):
     returns. Methods may be called concurrently.
 
     A saver must offer `aget_tuple`, `alist`, `aput`, `aput_writes` and `adelete_thread`. One that can store a
-    whole superstep at once also offers `acommit`, and then it must check `StepCommit.expected_head`. Whether a
+    whole superstep at once also offers `acommit`, and then it must check `StepCommit.expected_head`. One whose
+    storage is shared with other savers can offer `aclaim`, so that two of them do not run the same nodes. Whether a
     saver keeps this contract is told by `langgraph_async.testing.savers`; what all savers do the same way is in
     `langgraph_async.checkpoint.rows`.
 
@@ -136,6 +154,19 @@ class BaseCheckpointSaver(Generic[V]):
 
     can_commit: ClassVar[bool] = False
     """Whether `acommit` is offered."""
+
+    can_claim: bool = False
+    """Whether `aclaim` is offered."""
+
+    orders_writes: ClassVar[bool] = True
+    """Whether `aget_tuple` gives pending writes in the order of their tasks' paths."""
+
+    keeps_ancestors: ClassVar[bool] = False
+    """Whether a checkpoint's ancestors stay stored, with all their writes, as long as it is there.
+
+    Then long lists are stored as what was appended to them (`StateGraph.compile`, ``delta_storage``). False for a
+    saver that keeps the newest checkpoint only, for example: they are stored whole with each.
+    """
 
     def __init__(self, *, serde: SerializerProtocol | None = None) -> None:
         self.serde: SerializerProtocol = serde if serde is not None else JsonPlusSerializer()
@@ -216,6 +247,20 @@ class BaseCheckpointSaver(Generic[V]):
         for config, commit in commits:
             await self.acommit(config, commit)
 
+    async def aclaim(self, thread_id: str) -> Claim | None:
+        """Claim a thread for a run, or return None when it is claimed already, be it with this very saver.
+
+        The engine claims a thread before it loads the newest checkpoint, for runs that would begin with a node:
+        other runs are told apart by what they store first. A claim stores nothing that a reader of checkpoints
+        could see, and keeps nobody from storing. It ends with `Claim.arelease`, when it is dropped, and when its
+        process ends, however that comes about; it may be lost with a connection. Does not wait for others, and when
+        it is cancelled, nothing is claimed.
+
+        Raises:
+            StorageError: It cannot be told whether the thread is claimed.
+        """
+        raise NotImplementedError(f"{type(self).__name__} does not offer aclaim().")
+
     async def adelete_thread(self, thread_id: str) -> None:
         """Delete everything of a thread, and nothing of any other."""
         raise NotImplementedError(f"{type(self).__name__} does not offer adelete_thread().")
@@ -266,19 +311,23 @@ class BaseCheckpointSaver(Generic[V]):
         if not channels:
             return found
         collected: dict[str, list[list[PendingWrite]]] = {name: [] for name in channels}
-        target = await self.aget_tuple(config)
+        target = oldest = await self.aget_tuple(config)
         parent = target.parent_config if target else None
         open_channels = set(channels)
         while parent is not None and open_channels:
             item = await self.aget_tuple(parent)
             if item is None:
                 break
+            oldest = item
             for name in sorted(open_channels):
                 collected[name].append([w for w in item.pending_writes or () if w[1] == name])
                 if name in item.checkpoint["channel_values"]:
                     found[name] = {"seed": item.checkpoint["channel_values"][name]}
                     open_channels.discard(name)
             parent = item.parent_config
+        for name in open_channels:
+            if oldest is not None and name in oldest.checkpoint["channel_versions"]:
+                found[name] = {"cut": True}
         return {
             name: {**found.get(name, {}), "writes": [w for part in reversed(collected[name]) for w in part]}
             for name in channels
@@ -336,14 +385,17 @@ EXCLUDED_METADATA_KEYS: Final = frozenset(
 
 def get_checkpoint_metadata(config: RunnableConfig, metadata: CheckpointMetadata) -> CheckpointMetadata:
     """Return `metadata` with the plain values of the config's metadata and configurable added."""
-    merged: dict[str, Any] = {k: v.replace("\0", "") if isinstance(v, str) else v for k, v in dict(metadata).items()}
-    for source in (config.get("metadata") or {}, config.get(CONF) or {}):
-        for key, value in source.items():
+    merged: dict[str, Any] = dict(metadata)
+    for key, value in metadata.items():
+        if isinstance(value, str) and "\0" in value:
+            merged[key] = value.replace("\0", "")
+    for source in (config.get("metadata"), config.get(CONF)):
+        for key, value in source.items() if source else ():
             if key in merged or key in EXCLUDED_METADATA_KEYS or key.startswith("__"):
                 continue
             if isinstance(value, str):
-                merged[key] = value.replace("\0", "")
-            elif isinstance(value, (int, float, bool)):
+                merged[key] = value.replace("\0", "") if "\0" in value else value
+            elif isinstance(value, (int, float)):
                 merged[key] = value
     return merged  # type: ignore[return-value]
 
@@ -420,6 +472,7 @@ __all__ = [
     "Checkpoint",
     "CheckpointMetadata",
     "CheckpointTuple",
+    "Claim",
     "DeltaChannelHistory",
     "EmptyChannelError",
     "JsonPlusSerializer",

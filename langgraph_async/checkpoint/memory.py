@@ -25,7 +25,12 @@ from langgraph_async.checkpoint.base import (
     get_checkpoint_id,
     get_checkpoint_metadata,
 )
+from langgraph_async.checkpoint.peek import channel_versions
 from langgraph_async.checkpoint.rows import (
+    CHECKPOINT_SLOT,
+    METADATA_SLOT,
+    CheckpointKey,
+    Move,
     Place,
     TypedBytes,
     check_strategy,
@@ -35,6 +40,7 @@ from langgraph_async.checkpoint.rows import (
     conflict,
     dump_value,
     load_value,
+    mover,
     next_version,
     place_of,
     positioned,
@@ -49,7 +55,7 @@ Record: TypeAlias = tuple[TypedBytes, TypedBytes, str | None]
 """Checkpoint without its values, metadata, id of the parent."""
 WriteRow: TypeAlias = tuple[str, str, TypedBytes, str]
 """Task id, channel, value, task path."""
-WritesKey: TypeAlias = tuple[str, str, str]
+WritesKey: TypeAlias = CheckpointKey
 """Thread, namespace, checkpoint id."""
 BlobKey: TypeAlias = tuple[str, str, str, Any]
 """Thread, namespace, channel, version."""
@@ -90,6 +96,7 @@ class InMemorySaver(BaseCheckpointSaver[str]):
 
     immediate: ClassVar[bool] = True
     can_commit: ClassVar[bool] = True
+    keeps_ancestors: ClassVar[bool] = True
 
     def __init__(self, *, serde: SerializerProtocol | None = None) -> None:
         super().__init__(serde=serde)
@@ -148,7 +155,7 @@ class InMemorySaver(BaseCheckpointSaver[str]):
             # The consumer may have deleted it since the last turn.
             if record is None or (bound is not None and checkpoint_id >= bound):
                 continue
-            if filter and not _matches(self.serde.loads_typed(record[1]), filter):
+            if filter and not _matches(self._metadata((thread_id, ns, checkpoint_id), record), filter):
                 continue
             left -= 1
             yield self._load(thread_id, ns, checkpoint_id)
@@ -161,20 +168,25 @@ class InMemorySaver(BaseCheckpointSaver[str]):
         newest_first: dict[str, list[list[PendingWrite]]] = {name: [] for name in channels}
         seeds: dict[str, Any] = {}
         wanted = set(channels)
-        for ancestor in self._ancestors(place, place.checkpoint_id or self._head(place)):
+        oldest = start = place.checkpoint_id or self._head(place)
+        for ancestor in self._ancestors(place, start):
             if not wanted:
                 break
+            oldest = ancestor
             key = (place.thread_id, place.checkpoint_ns, ancestor)
             for name, writes in _by_channel(self._load_writes(key, wanted)).items():
                 newest_first[name].append(writes)
-            for name, blob in self._stored(place, ancestor, wanted).items():
-                seeds[name] = load_value(self.serde, blob, channel=name, thread_id=place.thread_id)
+            for name, (version, blob) in self._stored(place, ancestor, wanted).items():
+                seeds[name] = load_value(self.serde, blob, channel=name, key=key, slot=("value", version))
                 wanted.discard(name)
         found: dict[str, DeltaChannelHistory] = {}
         for name, parts in newest_first.items():
             found[name] = {"writes": [write for part in reversed(parts) for write in part]}
             if name in seeds:
                 found[name]["seed"] = seeds[name]
+        if wanted and oldest in self._records(place):
+            for name in wanted.intersection(self._versions(place, oldest)):
+                found[name]["cut"] = True
         return found
 
     def _records(self, place: Place) -> dict[str, Record]:
@@ -199,49 +211,61 @@ class InMemorySaver(BaseCheckpointSaver[str]):
 
     def _load(self, thread_id: str, ns: str, checkpoint_id: str) -> CheckpointTuple:
         key = (thread_id, ns, checkpoint_id)
-        stored, metadata, parent_id = self.storage[thread_id][ns][checkpoint_id]
-        checkpoint = self.serde.loads_typed(stored)
+        record = self.storage[thread_id][ns][checkpoint_id]
+        stored, _, parent_id = record
+        checkpoint = load_value(self.serde, stored, channel="checkpoint", key=key, slot=CHECKPOINT_SLOT)
         blobs = self._stored_values(thread_id, ns, checkpoint["channel_versions"].items())
         checkpoint["channel_values"] = {
-            name: load_value(self.serde, blob, channel=name, thread_id=thread_id) for name, blob in blobs
+            name: load_value(self.serde, blob, channel=name, key=key, slot=("value", version))
+            for name, version, blob in blobs
         }
         return CheckpointTuple(
             config=config_of(thread_id, ns, checkpoint_id),
             checkpoint=checkpoint,
-            metadata=self.serde.loads_typed(metadata),
+            metadata=self._metadata(key, record),
             parent_config=config_of(thread_id, ns, parent_id) if parent_id else None,
             pending_writes=self._load_writes(key),
         )
+
+    def _metadata(self, key: CheckpointKey, record: Record) -> CheckpointMetadata:
+        found: CheckpointMetadata = load_value(self.serde, record[1], channel="metadata", key=key, slot=METADATA_SLOT)
+        return found
 
     def _load_writes(self, key: WritesKey, channels: set[str] | None = None) -> list[PendingWrite]:
         rows = self.writes.get(key)
         if not rows:
             return []
         ordered = sorted((path, task, idx) for (task, idx), (_, _, _, path) in rows.items())
-        picked = (rows[task, idx] for _, task, idx in ordered)
+        picked = ((idx, rows[task, idx]) for _, task, idx in ordered)
         return [
-            (task, channel, load_value(self.serde, value, channel=channel, thread_id=key[0]))
-            for task, channel, value, _ in picked
+            (task, channel, load_value(self.serde, value, channel=channel, key=key, slot=("write", task, idx)))
+            for idx, (task, channel, value, _) in picked
             if channels is None or channel in channels
         ]
 
     def _stored_values(
         self, thread_id: str, ns: str, versions: Iterable[tuple[str, Any]]
-    ) -> Iterator[tuple[str, TypedBytes]]:
+    ) -> Iterator[tuple[str, Any, TypedBytes]]:
         for channel, version in versions:
             blob = self.blobs.get((thread_id, ns, channel, version), _EMPTY)
             if blob[0] != "empty":
-                yield channel, blob
+                yield channel, version, blob
 
     def _versions(self, place: Place, checkpoint_id: str) -> ChannelVersions:
-        versions: ChannelVersions = self.serde.loads_typed(self._records(place)[checkpoint_id][0])["channel_versions"]
-        return versions
+        stored = self._records(place)[checkpoint_id][0]
+        versions: ChannelVersions | None = channel_versions(stored)
+        if versions is not None:
+            return versions
+        key = (place.thread_id, place.checkpoint_ns, checkpoint_id)
+        checkpoint: Checkpoint = load_value(self.serde, stored, channel="checkpoint", key=key, slot=CHECKPOINT_SLOT)
+        return checkpoint["channel_versions"]
 
-    def _stored(self, place: Place, checkpoint_id: str, channels: Iterable[str]) -> dict[str, TypedBytes]:
-        """Return the stored values that the checkpoint has for some of `channels`."""
+    def _stored(self, place: Place, checkpoint_id: str, channels: Iterable[str]) -> dict[str, tuple[Any, TypedBytes]]:
+        """Return versions and stored values that the checkpoint has for some of `channels`."""
         versions = self._versions(place, checkpoint_id)
         wanted = [(name, versions[name]) for name in channels if name in versions]
-        return dict(self._stored_values(place.thread_id, place.checkpoint_ns, wanted))
+        found = self._stored_values(place.thread_id, place.checkpoint_ns, wanted)
+        return {name: (version, blob) for name, version, blob in found}
 
     def _ancestors(self, place: Place, checkpoint_id: str | None) -> Iterator[str]:
         """Yield the stored ancestors of a checkpoint, nearest first, without itself."""
@@ -304,21 +328,24 @@ class InMemorySaver(BaseCheckpointSaver[str]):
         new_versions: ChannelVersions,
     ) -> _DumpedCheckpoint:
         thread_id, ns, parent_id = place_of(config)
+        key = (thread_id, ns, checkpoint["id"])
         values = checkpoint["channel_values"]
         blobs: dict[BlobKey, TypedBytes] = {}
         for channel, version in new_versions.items():
             value = values.get(channel, MISSING)
             blobs[thread_id, ns, channel, version] = (
-                _EMPTY if value is MISSING else dump_value(self.serde, value, channel=channel, thread_id=thread_id)
+                _EMPTY
+                if value is MISSING
+                else dump_value(self.serde, value, channel=channel, key=key, slot=("value", version))
             )
         rest = {name: part for name, part in checkpoint.items() if name != "channel_values"}
         merged = get_checkpoint_metadata(config, metadata)
         record: Record = (
-            dump_value(self.serde, rest, channel="checkpoint", thread_id=thread_id),
-            dump_value(self.serde, merged, channel="metadata", thread_id=thread_id),
+            dump_value(self.serde, rest, channel="checkpoint", key=key, slot=CHECKPOINT_SLOT),
+            dump_value(self.serde, merged, channel="metadata", key=key, slot=METADATA_SLOT),
             parent_id,
         )
-        return _DumpedCheckpoint((thread_id, ns, checkpoint["id"]), record, blobs)
+        return _DumpedCheckpoint(key, record, blobs)
 
     def _store_checkpoint(self, dumped: _DumpedCheckpoint) -> None:
         thread_id, ns, checkpoint_id = dumped.key
@@ -337,7 +364,8 @@ class InMemorySaver(BaseCheckpointSaver[str]):
         label = f"{task.task_id} ({task.path})" if task.path else task.task_id
         rows: dict[int, WriteRow] = {}
         for idx, (channel, value) in positions.items():
-            typed = dump_value(self.serde, value, channel=channel, thread_id=key[0], task=label)
+            slot = ("write", task.task_id, idx)
+            typed = dump_value(self.serde, value, channel=channel, key=key, slot=slot, task=label)
             rows[idx] = (task.task_id, channel, typed, task.path)
         return _DumpedWrites(key, task.task_id, rows, overwrite, task.replace)
 
@@ -373,7 +401,8 @@ class InMemorySaver(BaseCheckpointSaver[str]):
             return
 
         def kept(place: Place, records: dict[str, Record]) -> set[str]:
-            surviving = {i for i, record in records.items() if self._run_id(record) not in runs}
+            keys = {i: (place.thread_id, place.checkpoint_ns, i) for i in records}
+            surviving = {i for i, record in records.items() if self._run_id(keys[i], record) not in runs}
             if len(surviving) == len(records):
                 return surviving
             return surviving.union(*(self._needed(place, i) for i in surviving if records[i][2] not in surviving))
@@ -391,14 +420,39 @@ class InMemorySaver(BaseCheckpointSaver[str]):
                 f"Cannot copy thread {source!r} to {target!r}: it has checkpoints already. "
                 f"Choose another id, or delete it first with adelete_thread({target!r})."
             )
-        self.storage[target] = {ns: dict(records) for ns, records in self.storage[source].items()}
-        for _, ns, checkpoint_id in list(self._write_keys.get(source, ())):
-            key = (target, ns, checkpoint_id)
-            self.writes[key] = dict(self.writes[source, ns, checkpoint_id])
-            self._write_keys.setdefault(target, {})[key] = None
-        for _, ns, channel, version in list(self._blob_keys.get(source, ())):
-            self.blobs[target, ns, channel, version] = self.blobs[source, ns, channel, version]
-            self._blob_keys.setdefault(target, {})[target, ns, channel, version] = None
+        move = mover(self.serde, target)
+        # Everything first, and only then anything: a row that cannot be read leaves no half of a copy.
+        storage = {
+            ns: {i: self._moved_record(move, (source, ns, i), record) for i, record in records.items()}
+            for ns, records in self.storage[source].items()
+        }
+        writes = {
+            (target, *key[1:]): {
+                at: (task, channel, move(value, channel, key, ("write", *at)), path)
+                for at, (task, channel, value, path) in self.writes[key].items()
+            }
+            for key in self._write_keys.get(source, ())
+        }
+        blobs = {
+            (target, *key[1:]): _EMPTY
+            if self.blobs[key] == _EMPTY
+            else move(self.blobs[key], key[2], (source, key[1], ""), ("value", key[3]))
+            for key in self._blob_keys.get(source, ())
+        }
+        self.storage[target] = storage
+        self.writes.update(writes)
+        self.blobs.update(blobs)
+        self._write_keys.setdefault(target, {}).update(dict.fromkeys(writes))
+        self._blob_keys.setdefault(target, {}).update(dict.fromkeys(blobs))
+
+    @staticmethod
+    def _moved_record(move: Move, key: CheckpointKey, record: Record) -> Record:
+        checkpoint, metadata, parent_id = record
+        return (
+            move(checkpoint, "checkpoint", key, CHECKPOINT_SLOT),
+            move(metadata, "metadata", key, METADATA_SLOT),
+            parent_id,
+        )
 
     async def aprune(
         self, thread_ids: Sequence[str], *, strategy: Literal["keep_latest", "delete"] = "keep_latest"
@@ -415,14 +469,14 @@ class InMemorySaver(BaseCheckpointSaver[str]):
         head = next(reversed(records))
         return {head} | self._needed(place, head)
 
-    def _run_id(self, record: Record) -> str | None:
-        run_id = self.serde.loads_typed(record[1]).get("run_id")
+    def _run_id(self, key: CheckpointKey, record: Record) -> str | None:
+        run_id = self._metadata(key, record).get("run_id")
         return None if run_id is None else str(run_id)
 
     def _needed(self, place: Place, checkpoint_id: str) -> set[str]:
         """Return the ancestors without which the checkpoint's delta channels cannot be rebuilt."""
-        metadata = self.serde.loads_typed(self._records(place)[checkpoint_id][1])
-        wanted = set(unsnapshotted(metadata))
+        key = (place.thread_id, place.checkpoint_ns, checkpoint_id)
+        wanted = set(unsnapshotted(self._metadata(key, self._records(place)[checkpoint_id])))
         wanted -= self._stored(place, checkpoint_id, wanted).keys()
         needed: set[str] = set()
         for ancestor in self._ancestors(place, checkpoint_id):

@@ -3,17 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from random import random
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from langgraph_async.checkpoint.base import WRITES_IDX_MAP
 from langgraph_async.config import RunnableConfig
 from langgraph_async.constants import CHECKPOINT_ID, CHECKPOINT_NS, CONF, THREAD_ID
-from langgraph_async.errors import MissingCoordinateError, SerializationError, ThreadConflictError
-from langgraph_async.serde.base import SerializerProtocol
+from langgraph_async.errors import (
+    ConfigError,
+    EncryptionError,
+    MissingCoordinateError,
+    SerializationError,
+    ThreadConflictError,
+)
+from langgraph_async.ids import random_fraction
+from langgraph_async.serde.base import PlacedSerializer, RowPlace, SerializerProtocol
 
 TypedBytes = tuple[str, bytes]
 """Type tag and bytes, as a serializer makes them."""
+CheckpointKey = tuple[str, str, str]
+"""Thread, namespace, checkpoint id."""
+CHECKPOINT_SLOT = ("checkpoint",)
+METADATA_SLOT = ("metadata",)
 
 
 class Place(NamedTuple):
@@ -68,13 +78,18 @@ def next_version(current: str | float | None) -> str:
     A counter of 32 digits, a dot, and a random tail, by which two branches of a history never give the same version
     to different values. A number counts on from there.
     """
-    if current is None:
-        count = 1
-    elif isinstance(current, str):
+    if isinstance(current, str):
         count = int(current.partition(".")[0]) + 1
     else:
-        count = int(current) + 1
-    return f"{count:032}.{random():016}"
+        count = 1 if current is None else int(current) + 1
+    return f"{count:032}.{random_fraction():016}"
+
+
+def text_version(version: str | float) -> str:
+    """Return a version that was stored as a number as text, which sorts among texts as the number did."""
+    if isinstance(version, str):
+        return version
+    return f"{int(version):032}" + (f"{version % 1:.16f}"[1:] if isinstance(version, float) else "")
 
 
 def positioned(writes: Iterable[tuple[str, Any]]) -> tuple[dict[int, tuple[str, Any]], bool]:
@@ -93,34 +108,89 @@ def positioned(writes: Iterable[tuple[str, Any]]) -> tuple[dict[int, tuple[str, 
     return rows, fixed
 
 
-def dump_value(serde: SerializerProtocol, value: Any, *, channel: str, thread_id: str, task: str = "") -> TypedBytes:
+def dump_value(
+    serde: SerializerProtocol, value: Any, *, channel: str, key: CheckpointKey, slot: tuple[Any, ...], task: str = ""
+) -> TypedBytes:
     """Serialize the value of a channel, or what `task` wrote to it.
+
+    Args:
+        serde: The serializer.
+        value: What is serialized.
+        channel: The channel.
+        key: The checkpoint.
+        slot: What kind of row it is for, and what tells it from others of the checkpoint: see `RowPlace`.
+        task: How a message calls the task.
 
     Raises:
         SerializationError: It cannot be stored; the message names channel, thread and task.
     """
     try:
-        return serde.dumps_typed(value)
+        dumps_at = getattr(serde, "dumps_at", None)
+        if dumps_at is None:
+            return serde.dumps_typed(value)
+        placed: TypedBytes = dumps_at(value, row_place(channel, key, slot))
+        return placed
     except Exception as exc:
         what = f"what task {task} wrote to {channel!r}" if task else f"the value of {channel!r}"
         raise SerializationError(
-            f"Cannot store {what} on thread {thread_id!r}, so nothing of this step was stored: {exc}",
+            f"Cannot store {what} on thread {key[0]!r}, so nothing of this step was stored: {exc}",
             path=(channel, *getattr(exc, "path", ())),
         ) from exc
 
 
-def load_value(serde: SerializerProtocol, data: TypedBytes, *, channel: str, thread_id: str) -> Any:
-    """Return the value of a channel, or of a write to it.
+def load_value(
+    serde: SerializerProtocol, data: TypedBytes, *, channel: str, key: CheckpointKey, slot: tuple[Any, ...]
+) -> Any:
+    """Return the value of a channel, or of a write to it; the arguments are those of `dump_value`.
 
     Raises:
+        EncryptionError: The row was not written there by an encrypting serializer; the message names the row.
         SerializationError: It cannot be read; the message names channel and thread.
     """
     try:
-        return serde.loads_typed(data)
+        loads_at = getattr(serde, "loads_at", None)
+        return serde.loads_typed(data) if loads_at is None else loads_at(data, row_place(channel, key, slot))
+    except EncryptionError:
+        raise
     except SerializationError as exc:
         raise SerializationError(
-            f"Cannot read {channel!r} on thread {thread_id!r}: {exc}", path=(channel, *exc.path)
+            f"Cannot read {channel!r} on thread {key[0]!r}: {exc}", path=(channel, *exc.path)
         ) from exc
+
+
+def row_place(channel: str, key: CheckpointKey, slot: tuple[Any, ...]) -> RowPlace:
+    """Return the place of a row, for a serializer that asks for it."""
+    return RowPlace(slot[0], key[0], key[1], channel, key[2], tuple(map(str, slot[1:])))
+
+
+class Move(Protocol):
+    """From what a row of one thread holds to what the same row of another holds."""
+
+    def __call__(self, data: TypedBytes, channel: str, key: CheckpointKey, slot: tuple[Any, ...]) -> TypedBytes:
+        """Return it; `key` is that of the row it comes from.
+
+        Raises:
+            EncryptionError: It was not stored there by an encrypting serializer.
+        """
+        ...
+
+
+def mover(serde: SerializerProtocol, target: str) -> Move:
+    """Return how rows of one thread become those of another: as they are, unless they are good for one place only."""
+    binding = placed(serde)
+
+    def move(data: TypedBytes, channel: str, key: CheckpointKey, slot: tuple[Any, ...]) -> TypedBytes:
+        if binding is None:
+            return data
+        there = (target, key[1], key[2])
+        return binding.moved(data, row_place(channel, key, slot), row_place(channel, there, slot))
+
+    return move
+
+
+def placed(serde: SerializerProtocol) -> PlacedSerializer | None:
+    """Return the serializer if its bytes are good for one row only, else None."""
+    return serde if hasattr(serde, "dumps_at") else None  # type: ignore[return-value]
 
 
 def conflict(thread_id: str, checkpoint_ns: str, *, expected: str | None, found: str | None) -> ThreadConflictError:
@@ -160,3 +230,30 @@ def check_strategy(strategy: str) -> None:
     """
     if strategy not in ("keep_latest", "delete"):
         raise ValueError(f"strategy must be 'keep_latest' or 'delete', got {strategy!r}.")
+
+
+def check_storable(*ids: str | None, nul: bool) -> None:
+    """Check ids before they get to a database, where they would fail others that are stored together with them.
+
+    Args:
+        ids: Of threads, namespaces, checkpoints or runs.
+        nul: Whether the database's texts can hold NUL.
+
+    Raises:
+        ConfigError: The database cannot hold one of them.
+    """
+    for text in ids:
+        if text is None or (text.isascii() and (nul or "\0" not in text)):
+            continue
+        try:
+            text.encode()
+        except UnicodeEncodeError:
+            what = "half a surrogate pair"
+        else:
+            if nul or "\0" not in text:
+                continue
+            what = "a NUL character"
+        raise ConfigError(
+            f"The thread id, or another id in its config, {text!r}, has {what}, which the database cannot store. "
+            "Choose ids without it."
+        )

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar
 
 from langgraph_async.channels import EphemeralValue, LastValue
+from langgraph_async.checkpoint.foreign.saver import as_saver
 from langgraph_async.constants import END, PREVIOUS, START
 from langgraph_async.errors import GraphBuildError
 from langgraph_async.func.policies import Retries, Timeout, check_policies
@@ -161,6 +162,7 @@ def _hints(func: Callable[..., Any], name: str) -> tuple[Any, Any, Any]:
 
 def _with_types(checkpointer: Any, hints: Sequence[Any]) -> Any:
     """Return the saver, allowed to read back the types that the function's hints mention."""
-    if not hasattr(checkpointer, "with_allowlist"):
-        return checkpointer
-    return checkpointer.with_allowlist(set[type]().union(*map(collect_types, hints)))
+    saver = as_saver(checkpointer)
+    if not hasattr(saver, "with_allowlist"):
+        return saver
+    return saver.with_allowlist(set[type]().union(*map(collect_types, hints)))

@@ -16,6 +16,7 @@ from langgraph_async.channels import (
     NamedBarrierValue,
     NamedBarrierValueAfterFinish,
 )
+from langgraph_async.checkpoint.foreign.saver import as_saver
 from langgraph_async.constants import DEFAULT_ERROR_HANDLER, END, ROOT, START, TAG_HIDDEN, branch_channel, join_channel
 from langgraph_async.errors import GraphBuildError
 from langgraph_async.graph.blueprint import Blueprint, NodeSpec, schema_key
@@ -76,6 +77,7 @@ def compile_graph(
     name: str,
     renamed: Mapping[str, str],
     transformers: Sequence[Any] | None,
+    delta_storage: bool,
 ) -> CompiledStateGraph[Any, Any, Any, Any]:
     """Return the engine for a drawing; see `StateGraph.compile`.
 
@@ -109,18 +111,20 @@ def compile_graph(
         context_schema=board.context_schema,
         renamed=dict(renamed),
         stream_transformers=transformers,
+        delta_storage=delta_storage,
         auto_validate=False,
     )
 
 
 def _with_types(checkpointer: Any, board: Blueprint) -> Any:
     """Return the saver, allowed to read back the types that the schemas declare."""
-    if not hasattr(checkpointer, "with_allowlist"):
-        return checkpointer
+    saver = as_saver(checkpointer)
+    if not hasattr(saver, "with_allowlist"):
+        return saver
     types = set[type]()
     for schema in board.declared:
         types |= collect_types(schema)
-    return checkpointer.with_allowlist(types)
+    return saver.with_allowlist(types)
 
 
 def _shown_keys(board: Blueprint, schema: Any) -> str | tuple[str, ...]:

@@ -16,7 +16,9 @@ from uuid import uuid4
 
 from typing_extensions import TypedDict
 
-from langgraph_async.constants import REMOVE_ALL_MESSAGES
+from langgraph_async.channels.accumulation import overwritten
+from langgraph_async.channels.appending import Appending, declare_appending
+from langgraph_async.constants import MISSING, REMOVE_ALL_MESSAGES
 from langgraph_async.graph.state import StateGraph
 from langgraph_async.warnings import LangGraphDeprecatedSinceV10
 
@@ -87,7 +89,7 @@ def _merge(left: list[Message], right: list[Message]) -> list[Message]:
         if _is_removal(right[index]) and _id(right[index]) == REMOVE_ALL_MESSAGES:
             return _merge([], right[index + 1 :]) if index + 1 < len(right) else []
     merged = list(left)
-    places = {_id(message): place for place, message in enumerate(merged)}
+    places = {key: place for place, key in enumerate(_ids(merged))}
     removed: set[str] = set()
     for message in right:
         key = _id(message)
@@ -125,6 +127,57 @@ def messages_delta_reducer(state: Sequence[Message], writes: Sequence[Messages])
     return list(merged.values())
 
 
+# -- stored as what was appended ----------------------------------------------------------------------------
+
+
+def _settle(left: Any, write: Messages) -> Messages:
+    """Return a write with what `add_messages` would make of it: ids, and messages for shorthands."""
+    items = _listed(write)
+    if _settled(items) or overwritten(write) is not MISSING:
+        return write
+    try:
+        return _same_kind(left[-1:] if isinstance(left, list) else [], items)[1]
+    except Exception:  # noqa: BLE001 - no messages: the reducer will say so
+        return write
+
+
+def _settled(value: Any) -> bool:
+    return None not in _ids(_listed(value))
+
+
+def _replay(value: Any, writes: Sequence[Messages]) -> list[Message]:
+    """Fold one write after the other, without looking at all of the list for each."""
+    merged = value
+    index: dict[Any, Message] | None = None
+    for write in writes:
+        right = _listed(write)
+        if index and _uniform([next(iter(index.values())), *right]) and _absorbed(index, right):
+            continue
+        merged = _add_messages(merged if index is None else list(index.values()), right, format=None)
+        index = dict(zip(_ids(merged), merged, strict=True))
+        if len(index) < len(merged):
+            index = None  # ids that stand for several messages, which `Overwrite` can bring in
+    return merged if index is None else list(index.values())
+
+
+def _absorbed(index: dict[Any, Message], right: list[Message]) -> bool:
+    """Merge messages into others by id, if nothing about it is special; otherwise change nothing."""
+    ids = _ids(right)
+    if None in ids or REMOVE_ALL_MESSAGES in ids or len(set(ids)) < len(ids):
+        return False
+    if any(_is_removal(message) and key not in index for key, message in zip(ids, right, strict=True)):
+        return False
+    for key, message in zip(ids, right, strict=True):
+        if _is_removal(message):
+            del index[key]
+        else:
+            index[key] = message
+    return True
+
+
+declare_appending(add_messages, Appending(settle=_settle, settled=_settled, replay=_replay))
+
+
 # -- one kind of message ------------------------------------------------------------------------------------
 
 
@@ -135,9 +188,29 @@ def _listed(side: Messages) -> list[Message]:
 def _same_kind(
     left: list[Message], right: list[Message], *, assign: bool = True
 ) -> tuple[list[Message], list[Message]]:
+    both = [*left, *right]
+    if _uniform(both) and None not in _ids(both):
+        return left, right
     convert = _to_object if _wants_objects(left, right) else _to_dict
     finish = _with_id if assign else _as_it_is
     return [finish(convert(item)) for item in left], [finish(convert(item)) for item in right]
+
+
+def _uniform(messages: list[Message]) -> bool:
+    """Tell whether messages are of one kind and need no conversion: nearly always; each class is looked at once."""
+    kinds = set(map(type, messages))
+    if kinds == {dict}:
+        return True
+    langchain = sys.modules.get(_LANGCHAIN)
+    return langchain is not None and all(
+        issubclass(kind, langchain.BaseMessage) and not issubclass(kind, langchain.BaseMessageChunk) for kind in kinds
+    )
+
+
+def _ids(messages: list[Message]) -> list[Any]:
+    if set(map(type, messages)) == {dict}:
+        return [message.get("id") or None for message in messages]
+    return [_id(message) for message in messages]
 
 
 def _wants_objects(*sides: list[Message]) -> bool:
@@ -187,12 +260,13 @@ def _as_it_is(message: Message) -> Message:
 
 
 def _id(message: Message) -> Any:
-    found = message.get("id") if isinstance(message, Mapping) else getattr(message, "id", None)
+    plain = type(message) is dict or isinstance(message, Mapping)  # the first spares most of them the second
+    found = message.get("id") if plain else getattr(message, "id", None)
     return found or None
 
 
 def _is_removal(message: Message) -> bool:
-    if isinstance(message, Mapping):
+    if type(message) is dict or isinstance(message, Mapping):
         return bool(message.get("role", message.get("type")) == "remove")
     return bool(getattr(message, "type", None) == "remove")
 

@@ -325,6 +325,7 @@ class StateGraph(Blueprint, Generic[StateT, ContextT, InputT, OutputT]):
         name: str | None = None,
         renamed: Mapping[str, str] | None = None,
         transformers: Sequence[Any] | None = None,
+        delta_storage: bool = True,
     ) -> CompiledStateGraph[StateT, ContextT, InputT, OutputT]:
         """Return the graph, ready to run. Can be called again; later additions do not change what it returned.
 
@@ -339,6 +340,11 @@ class StateGraph(Blueprint, Generic[StateT, ContextT, InputT, OutputT]):
             name: What the graph is called, in messages and traces.
             renamed: Old node name to new one: threads that wait in the old node go on in the new one.
             transformers: Stream transformers for every run.
+            delta_storage: Store a long list whose reducer is `operator.add` or `add_messages` as what was appended to
+                it, and whole only at growing distances: what is stored grows with the conversation, not with its
+                square. LangGraph 1.2.24 and later reads that, with the plain reducer in its schema, too. False stores
+                such lists whole at each step, for a database that an older LangGraph reads, or in which old
+                checkpoints are deleted by hand. Threads stored either way can be gone on with either way.
 
         Raises:
             GraphBuildError: The drawing cannot run.
@@ -355,6 +361,7 @@ class StateGraph(Blueprint, Generic[StateT, ContextT, InputT, OutputT]):
             name=name or "LangGraph",
             renamed=renamed or {},
             transformers=transformers,
+            delta_storage=delta_storage,
         )
         self.compiled = True
         return compiled

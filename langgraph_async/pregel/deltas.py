@@ -1,81 +1,141 @@
-"""Delta channels: stored as the writes of each superstep, with the whole value now and then.
+"""Rebuilds the values of channels that are stored as their writes.
 
-A checkpoint without a stored value has the value of its parent, with the writes stored on the parent applied. So that
-this holds whatever happens to a superstep, a `DeltaLedger` compares, for each checkpoint, the writes that were applied
-with the writes that the saver has on its parent: where they differ (writes of dropped or repeated tasks, writes
-that could not be stored there) the whole value is stored. Nothing here is reached by graphs without delta channels.
+A checkpoint without a stored value has the value of its parent, with the writes stored on the parent applied.
 """
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Final, TypeAlias
-from uuid import UUID, uuid5
+from collections.abc import AsyncIterator, Mapping, Sequence
+from typing import Any, Final
 
-from langgraph_async.channels.accumulation import overwritten
 from langgraph_async.channels.delta import DeltaChannel
-from langgraph_async.channels.reducer import BinaryOperatorAggregate
-from langgraph_async.checkpoint.base import (
-    BaseCheckpointSaver,
-    ChannelVersions,
-    CheckpointMetadata,
-    CheckpointTuple,
-    DeltaChannelHistory,
-    TaskWrites,
-)
-from langgraph_async.constants import CONTROL_WRITES, INPUT, INTERRUPT, MISSING, NO_WRITES, SNAPSHOT_BUMPS
-from langgraph_async.errors import ConfigError
-from langgraph_async.pregel.model import GraphSpec, StepState
-from langgraph_async.pregel.node import Write
-from langgraph_async.pregel.task import Task
+from langgraph_async.checkpoint.base import BaseCheckpointSaver, CheckpointTuple, DeltaChannelHistory, PendingWrite
+from langgraph_async.constants import CONF, MISSING, SNAPSHOT_BUMPS
+from langgraph_async.errors import StorageError
+from langgraph_async.pregel.model import GraphSpec
 
 COUNTERS: Final = "counters_since_delta_snapshot"
 """Metadata key: channel -> [updates, supersteps] since its whole value was stored; zeros are left out."""
 
-_BOUND_VARIABLE: Final = "LANGGRAPH_DELTA_MAX_SUPERSTEPS_SINCE_SNAPSHOT"
-_DEFAULT_BOUND: Final = 5000
-
-_ByChannel: TypeAlias = dict[str, list[Any]]
-
-AnchorRows: TypeAlias = Callable[[], list[TaskWrites]]
-"""Gives the writes that a checkpoint of durability "exit" needs on its parent."""
-
-
-# -- reading ----------------------------------------------------------------------------------------------------
+_PAGE: Final = 64
+"""Checkpoints of a history whose values are rebuilt from one another."""
 
 
 async def with_delta_values(
     spec: GraphSpec, saver: BaseCheckpointSaver[Any], loaded: CheckpointTuple
 ) -> CheckpointTuple:
-    """Return a loaded checkpoint with the values of its delta channels, rebuilt where they are not stored.
+    """Return a loaded checkpoint with the values that are stored as writes, rebuilt.
 
-    A reducer key that was a delta channel when the checkpoint was made is rebuilt, too.
+    A reducer key is rebuilt whoever stored its writes: LangGraph does, where the key is declared as a delta channel.
 
     Raises:
         ReducerError: A reducer raised on the stored writes.
+        StorageError: Checkpoints that a value is rebuilt from are gone.
     """
-    checkpoint = loaded.checkpoint
-    values, versions = checkpoint["channel_values"], checkpoint["channel_versions"]
-    missing = [key for key in spec.deltas if key in versions and key not in values]
-    missing.extend(
-        key
-        for key in loaded.metadata.get(COUNTERS) or ()
-        if key in versions and key not in values and isinstance(spec.channels.get(key), BinaryOperatorAggregate)
-    )
+    missing = _missing(spec, loaded)
     if not missing:
         return loaded
-    history = await saver.aget_delta_channel_history(config=loaded.config, channels=missing)
-    rebuilt = {key: _rebuilt(spec, key, history.get(key) or {}) for key in missing}
-    completed: Any = {**checkpoint, "channel_values": {**values, **rebuilt}}
-    return loaded._replace(checkpoint=completed)
+    history = await _history(saver, loaded, missing)
+    rebuilt = {key: _rebuilt(spec, key, loaded, history.get(key) or {}) for key in missing}
+    return _completed(loaded, rebuilt)
 
 
-def _rebuilt(spec: GraphSpec, key: str, history: DeltaChannelHistory) -> Any:
-    channel: Any = spec.channels[key].from_checkpoint(history.get("seed", MISSING))
+def _missing(spec: GraphSpec, loaded: CheckpointTuple) -> list[str]:
+    values, versions = loaded.checkpoint["channel_values"], loaded.checkpoint["channel_versions"]
+    return [key for keys in (spec.deltas, spec.reducers) for key in keys if key in versions and key not in values]
+
+
+def _completed(loaded: CheckpointTuple, rebuilt: Mapping[str, Any]) -> CheckpointTuple:
+    checkpoint: Any = {
+        **loaded.checkpoint,
+        "channel_values": {**loaded.checkpoint["channel_values"], **rebuilt},
+    }
+    return loaded._replace(checkpoint=checkpoint)
+
+
+async def _history(
+    saver: BaseCheckpointSaver[Any], loaded: CheckpointTuple, channels: Sequence[str]
+) -> Mapping[str, DeltaChannelHistory]:
+    if hasattr(saver, "aget_delta_channel_history"):
+        return await saver.aget_delta_channel_history(config=loaded.config, channels=channels)
+    return await BaseCheckpointSaver.aget_delta_channel_history(saver, config=loaded.config, channels=channels)
+
+
+def _rebuilt(spec: GraphSpec, key: str, loaded: CheckpointTuple, history: DeltaChannelHistory) -> Any:
+    if history.get("cut") and key in spec.appending:
+        raise _cut(spec, key, loaded)
+    return _replayed(spec, key, history.get("seed", MISSING), history.get("writes") or [])
+
+
+def _replayed(spec: GraphSpec, key: str, seed: Any, writes: Sequence[PendingWrite]) -> Any:
+    channel: Any = spec.channels[key].from_checkpoint(seed)
     channel.key = key
-    channel.replay_writes(history.get("writes") or [])
+    channel.replay_writes(writes)
     return channel.snapshot() if isinstance(channel, DeltaChannel) else channel.checkpoint()
+
+
+def _cut(spec: GraphSpec, key: str, loaded: CheckpointTuple) -> StorageError:
+    where = loaded.config.get(CONF) or {}
+    return StorageError(
+        f"Key {key!r} of graph {spec.name!r} on thread {where.get('thread_id')!r} cannot be read at checkpoint "
+        f"{loaded.checkpoint['id']!r}: it is stored as what was appended to it, and older checkpoints that this began "
+        "with were deleted. aprune() keeps what the newest checkpoint needs, not what each of those needs that it "
+        "keeps. Other ways to delete checkpoints need compile(delta_storage=False).",
+        reason="incomplete",
+    )
+
+
+async def histories(
+    spec: GraphSpec, saver: BaseCheckpointSaver[Any], items: Sequence[CheckpointTuple]
+) -> AsyncIterator[CheckpointTuple]:
+    """Yield checkpoints of a listing, newest first, like `with_delta_values`, rebuilding them from one another.
+
+    Those that are left only because newer ones are rebuilt from them, and cannot be rebuilt themselves, are left out.
+    """
+    for start in range(0, len(items), _PAGE):
+        for item in await _page(spec, saver, items[start : start + _PAGE]):
+            yield item
+
+
+async def _page(
+    spec: GraphSpec, saver: BaseCheckpointSaver[Any], page: Sequence[CheckpointTuple]
+) -> list[CheckpointTuple]:
+    known: dict[tuple[Any, ...], CheckpointTuple] = {}
+    done: list[CheckpointTuple] = []
+    for item in reversed(page):
+        parent = known.get(_coordinates(item.parent_config)) if item.parent_config else None
+        try:
+            if parent is None or parent.pending_writes is None:
+                full = await with_delta_values(spec, saver, item)
+            else:
+                full = _child(spec, parent, item)
+        except StorageError as exc:
+            if exc.reason != "incomplete":
+                raise
+            continue
+        known[_coordinates(item.config)] = full
+        done.append(full)
+    return done[::-1]
+
+
+def _child(spec: GraphSpec, parent: CheckpointTuple, item: CheckpointTuple) -> CheckpointTuple:
+    """Return a checkpoint with its values, rebuilt from those of its parent."""
+    missing = _missing(spec, item)
+    if not missing:
+        return item
+    values = parent.checkpoint["channel_values"]
+    return _completed(
+        item,
+        {
+            key: _replayed(spec, key, values.get(key, MISSING), [w for w in parent.pending_writes or () if w[1] == key])
+            for key in missing
+        },
+    )
+
+
+def _coordinates(config: Any) -> tuple[Any, ...]:
+    where = config.get(CONF) or {}
+    return where.get("thread_id"), where.get("checkpoint_ns") or "", where.get("checkpoint_id")
 
 
 def really_seen(seen: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
@@ -94,272 +154,3 @@ def really_seen(seen: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, An
         for node, mark in seen.items()
         if node != SNAPSHOT_BUMPS
     }
-
-
-# -- writing ----------------------------------------------------------------------------------------------------
-
-
-def superstep_bound() -> int:
-    """Return the number of supersteps after which the whole value is stored in any case.
-
-    Raises:
-        ConfigError: The environment variable holds something else than a positive number.
-    """
-    text = os.environ.get(_BOUND_VARIABLE)
-    if text is None:
-        return _DEFAULT_BOUND
-    if not text.strip().isdecimal() or int(text) < 1:
-        raise ConfigError(f"{_BOUND_VARIABLE} must be a positive number of supersteps, got {text!r}.")
-    return int(text)
-
-
-class DeltaLedger:
-    """Knows, for the checkpoint that a run stands on, which writes to delta channels are stored there.
-
-    One for each run or edit of a graph with delta channels: `begin`, then for every new checkpoint any of `stored`,
-    `applied` and `input_rows`, and `close`.
-
-    Args:
-        spec: The graph.
-        at_end: Only the last checkpoint is stored (durability "exit").
-        replaces: The saver can forget what it stored for a task (`BaseCheckpointSaver.acommit`).
-        ordered: The saver gives writes back in the order of the tasks' paths.
-        next_version: From the newest channel version to the next.
-    """
-
-    def __init__(
-        self,
-        spec: GraphSpec,
-        *,
-        at_end: bool,
-        replaces: bool,
-        ordered: bool,
-        next_version: Callable[[Any], Any],
-    ) -> None:
-        self._spec = spec
-        self._deltas = frozenset(spec.deltas)
-        self._at_end = at_end
-        self._replaces = replaces
-        self._ordered = ordered
-        self._next_version = next_version
-        self._bound = superstep_bound()
-        self._counts: dict[str, tuple[int, int]] = {}
-        self._stored: dict[str, _ByChannel] = {}
-        self._loose: dict[str, _ByChannel] = {}
-        self._whole: set[str] = set()
-        self._shared = False
-        self._versioned: set[str] = set()
-        self._rows: list[TaskWrites] = []
-        self._first = True
-
-    def begin(self, loaded: CheckpointTuple | None, *, shared: bool) -> None:
-        """Start from a loaded checkpoint.
-
-        Args:
-            loaded: It; None on an empty thread.
-            shared: It has other children, or may have: nothing may be stored there any more.
-        """
-        self._shared = shared
-        if loaded is None:
-            return
-        counts = loaded.metadata.get(COUNTERS) or {}
-        self._counts = {key: (pair[0], pair[1]) for key, pair in counts.items() if key in self._deltas}
-        for task_id, key, value in loaded.pending_writes or ():
-            if key in CONTROL_WRITES:
-                continue
-            found = self._stored.setdefault(task_id, {})
-            if key in self._deltas:
-                found.setdefault(key, []).append(value)
-
-    def store_whole(self, state: StepState) -> None:
-        """Store every value whole with the next checkpoint, which does not follow the one that was loaded."""
-        self._whole.update(key for key in self._deltas if key in state.versions)
-
-    def placeable(self, rows: TaskWrites) -> TaskWrites:
-        """Return what may be stored of a task on the loaded checkpoint without changing what its children hold."""
-        if not self._shared:
-            return rows
-        kept = [write for write in rows.writes if write[0] not in self._deltas]
-        return TaskWrites(rows.task_id, rows.path, kept or [(NO_WRITES, None)], rows.replace)
-
-    def stored(self, rows: TaskWrites) -> None:
-        """Note that writes of a task were given to the saver, for the checkpoint that the run stands on."""
-        if self._at_end:
-            return
-        new = self._by_channel(rows.writes)
-        old = self._stored.get(rows.task_id)
-        if old is None or (rows.replace and self._replaces):
-            self._stored[rows.task_id] = new
-            return
-        # Positions that are taken keep what they hold: only a list that goes on where the old one ended is added.
-        for key, values in new.items():
-            known = old.get(key)
-            if known is None or not _same(known, values[: len(known)]):
-                self._whole.add(key)
-            old[key] = values
-
-    def applied(self, task_id: str, writes: Iterable[Write]) -> None:
-        """Note that writes that belong to no task of the superstep were applied, under the id they are stored with."""
-        self._loose[task_id] = self._by_channel(writes)
-
-    def input_rows(self, state: StepState, writes: Iterable[Write]) -> TaskWrites | None:
-        """Note that an input was applied; return what to store of it on the checkpoint before it, if anything."""
-        found = self._by_channel(writes)
-        if not found:
-            return None
-        task_id = str(uuid5(UUID(state.checkpoint_id), INPUT))
-        self._loose[task_id] = found
-        if self._at_end or self._shared or not state.stored or task_id in self._stored:
-            return None
-        taken = {key for known in self._stored.values() for key in known}
-        rows = [(key, value) for key, values in found.items() if key not in taken for value in values]
-        return TaskWrites(task_id, "", rows) if rows else None
-
-    def close(
-        self, state: StepState, tasks: Sequence[Task], versions: ChannelVersions, metadata: CheckpointMetadata
-    ) -> AnchorRows | None:
-        """Complete a checkpoint that is about to be made: the whole values that are due, and the counters.
-
-        Args:
-            state: The state that the checkpoint is made of; its stored values, and where a channel needs a new
-                version that and the nodes' marks, are brought up to date.
-            tasks: The tasks whose writes were applied since the last checkpoint.
-            versions: The new versions that are stored with it; completed here.
-            metadata: Its metadata; completed here.
-
-        Returns:
-            With `at_end`, what the checkpoint needs on its parent if it is the last one.
-        """
-        applied = self._take_applied(tasks)
-        self._compare(applied)
-        if self._at_end:
-            self._gather(state, tasks, applied)
-        if not state.stored:
-            self._whole.update(key for key in self._deltas if key in state.versions)
-        written = {key for found in applied.values() for key in found}
-        snapshots = self._count(state, written)
-        for key in self._spec.deltas:
-            state.stored_values.pop(key, None)
-        for key in snapshots:
-            if key not in versions and key not in self._versioned:
-                versions[key] = self._bump(state, key)
-            channel: Any = state.channels[key]
-            state.stored_values[key] = channel.snapshot()
-        counters = {key: [*pair] for key, pair in self._counts.items() if any(pair) and key not in snapshots}
-        if counters:
-            metadata[COUNTERS] = counters  # type: ignore[typeddict-item]
-        return self._moved_on(versions, snapshots)
-
-    # -- what is stored against what was applied --------------------------------------------------------------
-
-    def _by_channel(self, writes: Iterable[Write]) -> _ByChannel:
-        found: _ByChannel = {}
-        for key, value in writes:
-            if key in self._deltas:
-                found.setdefault(key, []).append(value)
-        return found
-
-    def _take_applied(self, tasks: Sequence[Task]) -> dict[str, _ByChannel]:
-        applied = {task_id: found for task_id, found in self._loose.items() if found}
-        for task in tasks:
-            found = self._by_channel(task.writes)
-            if found:
-                applied[task.id] = found
-        return applied
-
-    def _compare(self, applied: Mapping[str, _ByChannel]) -> None:
-        """Find the channels that cannot be rebuilt from what is stored on the checkpoint before."""
-        writers: dict[str, int] = {}
-        for task_id, found in applied.items():
-            for key, values in found.items():
-                writers[key] = writers.get(key, 0) + 1
-                if not self._can_replay(task_id, key, values):
-                    self._whole.add(key)
-        if not self._ordered:
-            self._whole.update(key for key, count in writers.items() if count > 1)
-        for task_id, stored in self._stored.items():
-            found = applied.get(task_id, {})
-            self._whole.update(key for key, values in stored.items() if values and key not in found)
-
-    def _can_replay(self, task_id: str, key: str, values: list[Any]) -> bool:
-        """Tell whether what a task wrote to a channel is stored, or will be, and replaying it gives what it gave."""
-        if self._shared or any(overwritten(value) is not MISSING for value in values):
-            return False
-        stored = self._stored.get(task_id, {})
-        return _same(stored[key], values) if key in stored else self._at_end
-
-    def _gather(self, state: StepState, tasks: Sequence[Task], applied: Mapping[str, _ByChannel]) -> None:
-        """Keep the writes of a superstep that is not stored itself, for the checkpoint that the run started from."""
-        paths = {task.id: task.path_text for task in tasks}
-        step = max(state.step - 1, 0)
-        for task_id, found in applied.items():
-            stored = self._stored.get(task_id, {})
-            writes = [(key, value) for key, values in found.items() if key not in stored for value in values]
-            if not writes:
-                continue
-            path = paths.get(task_id, "")
-            if self._first:
-                self._rows.append(TaskWrites(f"{step:08d}{task_id[8:]}", path, writes))
-            else:
-                later = f"ffffffff-{step >> 16 & 0xFFFF:04x}-{step & 0xFFFF:04x}{task_id[18:]}"
-                self._rows.append(TaskWrites(later, f"~~{step:010d}{path}", writes))
-
-    # -- whole values -----------------------------------------------------------------------------------------
-
-    def _count(self, state: StepState, written: set[str]) -> list[str]:
-        """Count the superstep, and return the channels whose whole value is to be stored, sorted."""
-        due: list[str] = []
-        for key in self._spec.deltas:
-            updates, supersteps = self._counts.get(key, (0, 0))
-            updates, supersteps = updates + (key in written), supersteps + 1
-            self._counts[key] = (updates, supersteps)
-            channel: Any = self._spec.channels[key]
-            wanted = key in self._whole or updates >= channel.snapshot_frequency or supersteps >= self._bound
-            if wanted and (key in state.versions or key in self._whole) and state.channels[key].is_available():
-                due.append(key)
-        return sorted(due)
-
-    def _bump(self, state: StepState, key: str) -> Any:
-        """Give a channel a new version, without making it look changed to the nodes that have seen it.
-
-        Savers store a value by its version, so without a new one the value would not be stored.
-        """
-        old = state.versions.get(key)
-        new = state.versions[key] = state.newest = self._next_version(state.newest)
-        bumps: dict[str, Any] = dict(state.seen.get(SNAPSHOT_BUMPS) or {})
-        readers = self._spec.triggers.get(key, ())
-        for node, mark in list(state.seen.items()):
-            if node == SNAPSHOT_BUMPS or mark.get(key) != old or (old is None and node not in (INTERRUPT, *readers)):
-                continue
-            state.seen[node] = {**mark, key: new}
-            if node in (INTERRUPT, INPUT):
-                continue
-            if bumps.get(f"{node}|{key}") != old:
-                bumps[f"{node}:{key}"] = old
-            bumps[f"{node}|{key}"] = new
-        if bumps:
-            state.seen[SNAPSHOT_BUMPS] = bumps
-        return new
-
-    def _moved_on(self, versions: ChannelVersions, snapshots: Sequence[str]) -> AnchorRows | None:
-        """Stand on the new checkpoint."""
-        # Real paths sort among those of the rows that are there already, so only one superstep may use them.
-        self._first = self._first and not self._rows and not any(self._stored.values())
-        self._stored, self._loose = {}, {}
-        if self._at_end:
-            self._versioned.update(key for key in self._deltas if key in versions)
-            taken = frozenset(snapshots)
-            return lambda: self._rows_without(taken)
-        self._shared = False
-        for key in snapshots:
-            del self._counts[key]
-        self._whole.clear()
-        return None
-
-    def _rows_without(self, snapshots: frozenset[str]) -> list[TaskWrites]:
-        kept = ((row, [write for write in row.writes if write[0] not in snapshots]) for row in self._rows)
-        return [TaskWrites(row.task_id, row.path, writes) for row, writes in kept if writes]
-
-
-def _same(one: Sequence[Any], other: Sequence[Any]) -> bool:
-    return len(one) == len(other) and all(a is b for a, b in zip(one, other, strict=True))

@@ -14,18 +14,18 @@ from typing import TYPE_CHECKING, Any
 from uuid import UUID, uuid5
 
 from langgraph_async import ambient
-from langgraph_async.aio.group import Group
 from langgraph_async.checkpoint.base import CheckpointTuple, TaskWrites
 from langgraph_async.config import RunnableConfig
-from langgraph_async.constants import COPY, END, INPUT, INTERRUPT, NULL_TASK_ID, START
+from langgraph_async.constants import COPY, END, INPUT, INTERRUPT, NULL_TASK_ID, SNAPSHOT_BUMPS, START
 from langgraph_async.errors import ConfigError, GraphInterrupt, InvalidUpdateError, ParentCommand
 from langgraph_async.pregel.address import Address, locate
 from langgraph_async.pregel.begin import RunOptions, held_around, make_run
 from langgraph_async.pregel.carry import carried_writes
-from langgraph_async.pregel.deltas import DeltaLedger, really_seen
+from langgraph_async.pregel.deltas import really_seen
 from langgraph_async.pregel.entry import completed
 from langgraph_async.pregel.lease import holding, rolled_back
-from langgraph_async.pregel.message_ids import identified
+from langgraph_async.pregel.ledger import DeltaLedger, needs_ledger
+from langgraph_async.pregel.message_ids import identified, settled
 from langgraph_async.pregel.model import GraphSpec, RunScope, StepState
 from langgraph_async.pregel.namespace import levels
 from langgraph_async.pregel.node import PregelNode, Write, no_writes
@@ -206,7 +206,7 @@ async def _as_input(base: _Base, update: StateUpdate) -> tuple[Address, Runnable
     if not writes:
         keys = spec.input_keys if isinstance(spec.input_keys, str) else ", ".join(spec.input_keys)
         raise InvalidUpdateError(f"Received no input writes for {keys}. Nothing was stored.")
-    writes = identified(spec, writes)
+    writes = settled(spec, state, identified(spec, writes))
     apply_tasks(spec, state, [], base.at.next_version, loose=writes)
     state.seen.setdefault(INPUT, {})
     return await _store(base, "input", step=state.step, loose=writes)
@@ -294,7 +294,7 @@ async def _as_nodes(base: _Base, updates: Sequence[StateUpdate]) -> tuple[Addres
     for edit, update in zip(edits, updates, strict=True):
         if edit.name == START:
             _check_keys(base.at.graph.spec, update.values)
-        edit.writes = await _writes_of(run, base, edit, update.values)
+        edit.writes = settled(run.spec, base.state, await _writes_of(run, base, edit, update.values))
     apply_tasks(base.at.graph.spec, base.state, list(edits), base.at.next_version)
     step = max(base.state.step, 0)
     return await _store(base, "update", step=step, edits=edits)
@@ -327,7 +327,7 @@ def _inferred(base: _Base) -> str:
     graph, state = base.at.graph, base.state
     if len(graph.nodes) == 1:
         return next(iter(graph.nodes))
-    seen = really_seen(state.seen) if graph.spec.deltas else state.seen
+    seen = really_seen(state.seen) if SNAPSHOT_BUMPS in state.seen else state.seen
     newest = {name: max(mark.values()) for name, mark in seen.items() if mark and name in graph.nodes}
     if not newest:
         if isinstance(graph.input_channels, str) and graph.input_channels in graph.nodes:
@@ -411,13 +411,12 @@ async def _store(
     parents = base.parents
     copied = source == "fork"
     above = parent if copied else state.checkpoint_id if base.found is not None else None
-    group = Group()
-    persister = Persister(at.saver, "sync", at.place(), group.spawn)
+    persister = Persister(at.saver, "sync", at.place())
     persister.head = base.head
     versions = take_changes(state, spec)
     metadata = metadata_of(source, step, parents)
     rows = [] if base.found is None else [_rows(base, edit) for edit in edits if not _has_run(base, edit)]
-    if spec.deltas:
+    if needs_ledger(spec, base.found):
         ledger = _ledger(base, persister, copied=copied)
         if copied:
             ledger.store_whole(state)
@@ -431,23 +430,21 @@ async def _store(
     state.step, state.updated = step + 1, None
     state.old_names = state.old_channels = {}
     carried = _carried(base, {edit.name for edit in edits})
-    if persister.needs_tasks:
-        await group.open()
     try:
         for row in rows:
             persister.put_writes(above, row, hold=True)
         persister.put_checkpoint(above, checkpoint, metadata, versions)
         for row in carried:
             persister.put_writes(checkpoint["id"], row, hold=False)
-        await persister.flush()
     finally:
-        await group.close()
+        await persister.flush()
     return at.at(checkpoint["id"]), at.shown(checkpoint["id"], parents)
 
 
 def _ledger(base: _Base, persister: Persister, *, copied: bool) -> DeltaLedger:
     ledger = DeltaLedger(
         base.at.graph.spec,
+        base.at.saver,
         at_end=False,
         replaces=persister.replaces,
         ordered=persister.ordered,

@@ -10,7 +10,7 @@ from langgraph_async.checkpoint.base import BaseCheckpointSaver, CheckpointTuple
 from langgraph_async.config import RunnableConfig
 from langgraph_async.constants import CHECKPOINT_ID, CHECKPOINT_NS, CONF, THREAD_ID
 from langgraph_async.errors import ConfigError
-from langgraph_async.pregel.deltas import COUNTERS, with_delta_values
+from langgraph_async.pregel.deltas import with_delta_values
 from langgraph_async.pregel.migrate import migrated
 from langgraph_async.pregel.model import GraphSpec, RunScope
 from langgraph_async.pregel.namespace import without_ids
@@ -81,13 +81,12 @@ async def completed(spec: GraphSpec, saver: BaseCheckpointSaver[Any], loaded: Ch
     """Return a checkpoint as the graph of today reads it, with all values.
 
     Raises:
-        ReducerError: A reducer raised on the stored writes of a delta channel.
+        ReducerError: A reducer raised on stored writes.
+        StorageError: Checkpoints that a value is rebuilt from are gone.
     """
     if loaded.checkpoint["v"] < FORMAT_VERSION:
         loaded = await migrated(spec, saver, loaded)
-    if spec.deltas or COUNTERS in loaded.metadata:
-        loaded = await with_delta_values(spec, saver, loaded)
-    return loaded
+    return await with_delta_values(spec, saver, loaded)
 
 
 async def _load_root(run: RunScope, saver: BaseCheckpointSaver[Any], start: str | None) -> Loaded:

@@ -12,6 +12,7 @@ from langgraph_async.aio.spawn import spawn
 from langgraph_async.aio.threads import wait_settled
 from langgraph_async.channels import BaseChannel, Topic
 from langgraph_async.channels.managed import ManagedValue, is_managed_value
+from langgraph_async.checkpoint.foreign.saver import as_saver
 from langgraph_async.config import RunnableConfig, merge_configs
 from langgraph_async.constants import END, INTERRUPT, TASKS
 from langgraph_async.errors import GraphBuildError
@@ -63,6 +64,7 @@ class Pregel(SchemaView, BlockingView, Generic[StateT, ContextT, InputT, OutputT
             graph; False for never.
         joins: Barriers that must not be left half reached.
         renamed: Old node names to new ones, for threads that wait in a node under its old name.
+        delta_storage: Store long lists whose reducer appends as what was appended; see `StateGraph.compile`.
 
     Attributes:
         clock: What waits of its runs go by; replaced in tests that should not wait.
@@ -100,6 +102,7 @@ class Pregel(SchemaView, BlockingView, Generic[StateT, ContextT, InputT, OutputT
         renamed: Mapping[str, str] | None = None,
         schemas: Schemas | None = None,
         stream_transformers: Sequence[Any] | None = None,
+        delta_storage: bool = True,
     ) -> None:
         self.nodes: dict[str, PregelNode] = {
             key: node.build() if isinstance(node, NodeBuilder) else node for key, node in nodes.items()
@@ -126,12 +129,22 @@ class Pregel(SchemaView, BlockingView, Generic[StateT, ContextT, InputT, OutputT
         self.renamed = dict(renamed or {})
         self.schemas = schemas
         self.stream_transformers = tuple(stream_transformers or ())
+        self.delta_storage = delta_storage
         self.clock: Clock = SYSTEM_CLOCK
         self._spec: GraphSpec | None = None
         if auto_validate:
             self.validate()
 
     # -- the graph itself ---------------------------------------------------------------------------------------
+
+    @property
+    def checkpointer(self) -> Any:
+        """The saver, True, False or None; a saver that was written for LangGraph in the form that the engine uses."""
+        return self._checkpointer
+
+    @checkpointer.setter
+    def checkpointer(self, given: Any) -> None:
+        self._checkpointer = as_saver(given)
 
     @property
     def stream_channels_asis(self) -> str | tuple[str, ...]:
@@ -156,6 +169,7 @@ class Pregel(SchemaView, BlockingView, Generic[StateT, ContextT, InputT, OutputT
                 renamed=self.renamed,
                 schemas=self.schemas,
                 retry_policy=self.retry_policy,
+                delta_storage=self.delta_storage,
             )
         return self._spec
 

@@ -14,8 +14,9 @@ from langgraph_async.config import RunnableConfig
 from langgraph_async.constants import CHECKPOINT_ID, CHECKPOINT_NS, CONF, THREAD_ID
 from langgraph_async.errors import InvalidUpdateError
 from langgraph_async.pregel.address import Address, locate, subgraph_of
+from langgraph_async.pregel.deltas import histories
 from langgraph_async.pregel.entry import completed
-from langgraph_async.pregel.model import StepState
+from langgraph_async.pregel.model import GraphSpec, StepState
 from langgraph_async.pregel.step.apply import apply_tasks
 from langgraph_async.pregel.step.plan import plan
 from langgraph_async.pregel.step.rescue import restored
@@ -73,7 +74,8 @@ async def history(
     """
     at = locate(graph, config, strict=False)
     items = at.saver.alist(at.place(at.checkpoint_id), filter=filter, before=before, limit=limit)
-    for found in [item async for item in items]:
+    found_all = [item async for item in items]
+    async for found in histories(at.graph.spec, at.saver, found_all):
         yield await _shown(at, found, latest=False, subgraphs=False)
 
 
@@ -88,7 +90,7 @@ async def _shown(at: Address, found: CheckpointTuple, *, latest: bool, subgraphs
     spec = at.graph.spec
     found = await completed(spec, at.saver, found)
     state = _restored(at, found)
-    tasks = plan(spec, state, at.ns, to_run=False)
+    tasks = _as_defined(spec, plan(spec, state, at.ns, to_run=False))
     restore_tasks(tasks, state.pending, source=found.metadata.get("source"))
     tasks.extend(restored(spec, state, tasks, state.pending, to_run=False))
     if latest:
@@ -115,6 +117,14 @@ async def _shown(at: Address, found: CheckpointTuple, *, latest: bool, subgraphs
     )
 
 
+def _as_defined(spec: GraphSpec, tasks: list[Task]) -> list[Task]:
+    """Return tasks in the order in which they are shown: sends, then nodes as the graph defines them."""
+    if len(tasks) < 2:
+        return tasks
+    places = {name: place for place, name in enumerate(spec.nodes)}
+    return sorted(tasks, key=lambda task: -1 if task.index >= 0 else places[task.name])
+
+
 def _next(at: Address, state: StepState, tasks: Sequence[Task], *, latest: bool) -> tuple[str, ...]:
     """Return the names of what is still to run.
 
@@ -122,7 +132,7 @@ def _next(at: Address, state: StepState, tasks: Sequence[Task], *, latest: bool)
     follows is to run: a thread whose process ended there does not look finished.
     """
     if latest and tasks and all(task.finished for task in tasks):
-        tasks = plan(at.graph.spec, state, at.ns, to_run=False)
+        tasks = _as_defined(at.graph.spec, plan(at.graph.spec, state, at.ns, to_run=False))
         return tuple(task.name for task in tasks)
     return tuple(task.name for task in tasks if not (latest and task.finished))
 

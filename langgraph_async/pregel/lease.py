@@ -27,6 +27,7 @@ class Lease:
     """A run's hold on a thread.
 
     Attributes:
+        thread_id: The thread.
         task: The asyncio task that hosts the run.
         loop: Its event loop.
         done: Set when the thread is given back.
@@ -37,6 +38,7 @@ class Lease:
             looked, and so has not stored anything.
     """
 
+    thread_id: str
     task: asyncio.Task[Any] | None
     loop: asyncio.AbstractEventLoop
     done: asyncio.Future[None]
@@ -92,7 +94,8 @@ async def acquire(
     seats = _seats(saver)
     loop = asyncio.get_running_loop()
     task = asyncio.current_task()
-    lease = Lease(task, loop, loop.create_future(), cancelled_before=task.cancelling() if task is not None else 0)
+    cancelled_before = task.cancelling() if task is not None else 0
+    lease = Lease(thread_id, task, loop, loop.create_future(), cancelled_before=cancelled_before)
     put_off: Lease | None = None
     while (seat := seats.get(thread_id)) is not None and not seat.holder.loop.is_closed():
         held = seat.holder

@@ -29,10 +29,11 @@ from langgraph_async.errors import (
     create_error_message,
 )
 from langgraph_async.pregel.carry import as_pending, carried_writes
-from langgraph_async.pregel.deltas import DeltaLedger
+from langgraph_async.pregel.claim import RunClaim
 from langgraph_async.pregel.entry import Loaded, load, place
 from langgraph_async.pregel.known_ids import asked_ever
-from langgraph_async.pregel.message_ids import identified
+from langgraph_async.pregel.ledger import DeltaLedger, needs_ledger
+from langgraph_async.pregel.message_ids import identified, settled
 from langgraph_async.pregel.model import RunScope, StepState
 from langgraph_async.pregel.node import Write
 from langgraph_async.pregel.renames import check_nodes_exist
@@ -86,6 +87,7 @@ class PregelLoop:
         boundary: Awaited before the tasks of a superstep start: a stream's reader may hold the run there.
         start: Id of the checkpoint to start from instead of the newest.
         on_head: Told the newest checkpoint id before the run.
+        claim: The run's claim on its thread, for a run that has one.
         stopped: Tells whether the run was stopped: it then ends after the superstep, even if a node has swallowed
             its cancellation.
 
@@ -102,6 +104,7 @@ class PregelLoop:
         *,
         start: str | None = None,
         on_head: Callable[[str | None], None] | None = None,
+        claim: RunClaim | None = None,
         stopped: Callable[[], bool] | None = None,
     ) -> None:
         self.state: StepState = empty_state(run.spec)
@@ -118,6 +121,7 @@ class PregelLoop:
         self._boundary = boundary
         self._start = start
         self._on_head = on_head
+        self._claim = claim
         self._stopped = stopped
         self._group = Group()
         self._tasks_runner: PregelRunner | None = None
@@ -128,7 +132,7 @@ class PregelLoop:
         self._deltas: DeltaLedger | None = None
         if run.saver is not None:
             above = run.parent.run.saving if run.parent is not None else None
-            self._persister = Persister(run.saver, run.durability, place(run, run.ns), self._group.spawn, above)
+            self._persister = Persister(run.saver, run.durability, place(run, run.ns), above)
             run.saving = self._persister
 
     async def execute(self, value: Any) -> None:
@@ -142,8 +146,6 @@ class PregelLoop:
         """
         error: BaseException | None = None
         try:
-            if self._persister is not None and self._persister.needs_tasks:
-                await self._group.open()
             await self._enter(value)
             while (tasks := self._plan_step()) is not None:
                 await self._run_step(tasks)
@@ -199,20 +201,23 @@ class PregelLoop:
         run = self._run
         if has_answer(value) and run.saver is None:
             raise no_saver_to_resume(run.spec)
-        loaded = await load(run, self._start)
+        loaded = await self._load()
+        goes_on = self._goes_on(value, loaded)
+        if goes_on and self._claim is not None and self._claim.wanted:
+            await self._claim.take()
+            self.state = empty_state(run.spec)
+            loaded = await self._load()  # others may have gone on with the thread meanwhile
+            goes_on = self._goes_on(value, loaded)
         if self._on_head is not None:
             self._on_head(loaded.head)
         self._newest = loaded.head
         if self._persister is not None:
             self._persister.head = loaded.head
-        if loaded.checkpoint is not None:
-            self.state = restore(run.spec, loaded.checkpoint)
-            self._recall_previous()
         if self._persister is not None:
             self._persister.step = self.state.step
-        if run.spec.deltas and self._persister is not None:
+        if self._persister is not None and needs_ledger(run.spec, loaded.checkpoint):
             self._deltas = self._open_ledger(self._persister, loaded)
-        if self._goes_on(value, loaded):
+        if goes_on:
             assert loaded.checkpoint is not None
             check_nodes_exist(run.spec, loaded.checkpoint, run.config.thread_id)
             await self._resume(value, loaded)
@@ -220,6 +225,14 @@ class PregelLoop:
             self._begin(value, loaded)
         if self._persister is not None:
             await self._persister.flush_unless_exit()
+
+    async def _load(self) -> Loaded:
+        """Find where the run starts, and give it that state."""
+        loaded = await load(self._run, self._start)
+        if loaded.checkpoint is not None:
+            self.state = restore(self._run.spec, loaded.checkpoint)
+            self._recall_previous()
+        return loaded
 
     def _recall_previous(self) -> None:
         """Give nodes what the last run of an entrypoint saved on the thread."""
@@ -244,6 +257,7 @@ class PregelLoop:
         run, state = self._run, self.state
         ledger = DeltaLedger(
             run.spec,
+            run.saver,
             at_end=run.durability == "exit",
             replaces=persister.replaces,
             ordered=persister.ordered,
@@ -271,6 +285,7 @@ class PregelLoop:
         if state.pending:
             self._keep_finished(loaded)
             state = self.state
+        writes = settled(spec, state, writes)
         unfinished = plan(spec, state, self._run.ns)
         updated = apply_tasks(spec, state, unfinished, self._run.next_version, loose=writes)
         if self._deltas is not None and (rows := self._deltas.input_rows(state, writes)) is not None:
@@ -325,7 +340,7 @@ class PregelLoop:
     async def _take_command(self, command: Command[Any], loaded: Loaded) -> list[Write]:
         """Take the answers that a command holds, and return its writes."""
         run, state = self._run, self.state
-        writes = identified(run.spec, command_writes(run.spec, command))
+        writes = settled(run.spec, state, identified(run.spec, command_writes(run.spec, command)))
         if is_empty(command):
             raise EmptyInputError("Received empty Command input: it has neither update, goto nor resume.")
         if has_answer(command):

@@ -1,6 +1,6 @@
-"""Gives messages that are written to delta channels their ids before the writes are stored.
+"""Gives messages that are written to channels stored as their writes their ids before the writes are stored.
 
-A delta channel is rebuilt from its stored writes each time it is loaded: an id that the reducer made up would be
+Such a channel is rebuilt from its stored writes each time it is loaded: an id that the reducer made up would be
 another one each time.
 """
 
@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Any, Final
 from uuid import uuid4
 
-from langgraph_async.pregel.model import GraphSpec
+from langgraph_async.pregel.model import GraphSpec, StepState
 from langgraph_async.pregel.node import Write
 from langgraph_async.types import Overwrite
 
@@ -29,6 +29,22 @@ def identified(spec: GraphSpec, writes: list[Write]) -> list[Write]:
     if not deltas:
         return writes
     return [(key, _identified(value)) if key in deltas else (key, value) for key, value in writes]
+
+
+def settled(spec: GraphSpec, state: StepState, writes: list[Write]) -> list[Write]:
+    """Return the writes with all that reducers that append would make up themselves, so that replaying gives the same.
+
+    Args:
+        spec: The graph.
+        state: What the writes were made on.
+        writes: Not changed.
+    """
+    settling = spec.settling
+    if not settling:
+        return writes
+    return [
+        (key, settling[key](state.values.get(key), value)) if key in settling else (key, value) for key, value in writes
+    ]
 
 
 def _identified(value: Any) -> Any:

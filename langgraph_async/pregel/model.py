@@ -11,11 +11,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from langgraph_async.aio.clock import SYSTEM_CLOCK, Clock
+from langgraph_async.channels.appending import Appending
 from langgraph_async.channels.base import BaseChannel
 from langgraph_async.channels.delta import DeltaChannel
 from langgraph_async.channels.ephemeral import EphemeralValue
 from langgraph_async.channels.last_value import LastValue
 from langgraph_async.channels.managed import ManagedValue
+from langgraph_async.channels.reducer import BinaryOperatorAggregate
 from langgraph_async.channels.untracked import UntrackedValue
 from langgraph_async.checkpoint.base import BaseCheckpointSaver, CheckpointMetadata, PendingWrite
 from langgraph_async.config import RunConfig
@@ -55,7 +57,11 @@ class GraphSpec:
         validated: Channels whose reduced value the schema checks.
         plain: Channels of `value_keys` that keep the last value and do nothing else.
         pulses: Channels that trigger nodes, hold a value for one superstep, and that nobody reads.
-        deltas: Channels that are stored as their writes.
+        deltas: Channels that are declared as stored as their writes.
+        reducers: Channels that combine their writes with a function of two values.
+        appending: Those of them whose function is known to append to a list.
+        settling: Those of these whose function would make up parts of what it appends, such as ids.
+        delta_storage: Whether the channels in `appending` may be stored as their writes.
         retry_policy: For nodes without policies of their own.
     """
 
@@ -78,6 +84,10 @@ class GraphSpec:
     plain: frozenset[str]
     pulses: frozenset[str]
     deltas: tuple[str, ...]
+    reducers: tuple[str, ...]
+    appending: Mapping[str, Appending]
+    settling: Mapping[str, Callable[[Any, Any], Any]]
+    delta_storage: bool
     joins: tuple[Join, ...]
     renamed: Mapping[str, str]
     schemas: Schemas | None
@@ -97,6 +107,7 @@ def make_spec(
     renamed: Mapping[str, str],
     schemas: Schemas | None,
     retry_policy: tuple[RetryPolicy, ...] = (),
+    delta_storage: bool = True,
 ) -> GraphSpec:
     """Work out everything about a graph that does not depend on a run."""
     triggers: dict[str, list[str]] = {}
@@ -123,6 +134,12 @@ def make_spec(
             finishing.append(key)
         if key in value_keys and declared.from_checkpoint(MISSING).is_available():
             seeded.append(key)
+    reducers = {key: channel for key, channel in channels.items() if isinstance(channel, BinaryOperatorAggregate)}
+    appending = {
+        key: known
+        for key, channel in reducers.items()
+        if type(channel) is BinaryOperatorAggregate and (known := channel.appending) is not None
+    }
     return GraphSpec(
         name=name,
         nodes=nodes,
@@ -150,6 +167,10 @@ def make_spec(
         ),
         plain=frozenset(key for key in value_keys if type(channels[key]) is LastValue),
         deltas=tuple(key for key, channel in channels.items() if isinstance(channel, DeltaChannel)),
+        reducers=tuple(reducers),
+        appending=appending,
+        settling={key: known.settle for key, known in appending.items() if known.settle is not None},
+        delta_storage=delta_storage,
         validated=frozenset(schemas.result_validators) if schemas is not None else frozenset(),
         joins=joins,
         renamed=renamed,

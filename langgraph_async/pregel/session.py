@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from langgraph_async.pregel import lease as leases
+from langgraph_async.pregel.claim import RunClaim, begins_with_a_node
 from langgraph_async.pregel.loop import PregelLoop
 from langgraph_async.pregel.model import RunScope
 from langgraph_async.pregel.replay import Replay
@@ -81,10 +82,16 @@ async def _run_leased(
         run.leases = (*run.leases, lease)
         if on_lease is not None:
             on_lease(lease)
-        start = await leases.rolled_back(run.saver, thread_id, strategy, put_off)
-        if start is not None and run.replay is None:
-            # The memory of graphs inside goes back, too.
-            run.replay = Replay(start, {})
-        loop = PregelLoop(run, boundary, start=start, on_head=lease.note_head, stopped=stopped)
-        await loop.execute(value)
+        claim = RunClaim(run)
+        try:
+            if begins_with_a_node(run, value):
+                await claim.take()
+            start = await leases.rolled_back(run.saver, thread_id, strategy, put_off)
+            if start is not None and run.replay is None:
+                # The memory of graphs inside goes back, too.
+                run.replay = Replay(start, {})
+            loop = PregelLoop(run, boundary, start=start, on_head=lease.note_head, claim=claim, stopped=stopped)
+            await loop.execute(value)
+        finally:
+            await claim.give_back()
     return loop

@@ -1,7 +1,8 @@
 """Reads what stored writes say about a checkpoint's tasks.
 
 A task has finished exactly when it has a write that is no error, error source, interrupt or answer - unless an
-error stands beside such writes: then its routing failed, and only that is left to do.
+error stands beside such writes, and nothing that its routers chose: then routing failed, and only that is left to
+do. LangGraph leaves the error of a first attempt in place when a later one succeeds, so the error alone says nothing.
 """
 
 from __future__ import annotations
@@ -12,17 +13,20 @@ from typing import Any
 
 from langgraph_async.checkpoint.base import PendingWrite
 from langgraph_async.constants import (
+    BRANCH_PREFIX,
     CONTROL_WRITES,
     ERROR,
     ERROR_SOURCE_NODE,
     INTERRUPT,
+    JOIN_PREFIX,
     NULL_TASK_ID,
     PLACEHOLDER_ID,
     RESUME,
+    TASKS,
 )
 from langgraph_async.errors import ReducerError
 from langgraph_async.ids import interrupt_id
-from langgraph_async.pregel.node import Write
+from langgraph_async.pregel.node import PregelNode, Write
 from langgraph_async.pregel.task import HOLE, Task
 from langgraph_async.types import Interrupt
 
@@ -107,8 +111,12 @@ def restore_tasks(tasks: Sequence[Task], pending: Iterable[PendingWrite], *, sou
             task.finished = task.cached = True
             task.writes = found.writes
         elif found.writes and not _reducer_failed(found.error):
-            task.routing_only = True
-            task.writes = found.writes
+            if _routing_left(task.node, found):
+                task.routing_only = True
+                task.writes = _without_edges(task.node, found.writes)
+            else:
+                task.finished = task.cached = True
+                task.writes, task.asked = found.writes, ()
         if source in ("update", "fork"):
             task.carried = tuple(q for q in task.asked if not _own(task, q))
 
@@ -139,6 +147,31 @@ def _before(found: Stored, ns: str) -> list[Any]:
         # Their ids come from an older checkpoint; the task has finished, so they were the last it asked.
         slots = set(range(max(0, count - len(ids)), count))
     return [HOLE if slot in slots else answer for slot, answer in enumerate(found.answers)]
+
+
+def _routing_left(node: PregelNode, found: Stored) -> bool:
+    """Tell whether the error beside a node's writes is that of a router, rather than of an earlier attempt.
+
+    This library stores no edges beside an error, and an error of a known class as that; LangGraph stores the text.
+    """
+    if not node.routers:
+        return False
+    if isinstance(found.error, BaseException):
+        return True
+    return sum(map(_routes, found.writes)) <= len(node.edges)
+
+
+def _routes(write: Write) -> bool:
+    channel = write[0]
+    return channel == TASKS or channel.startswith((BRANCH_PREFIX, JOIN_PREFIX))
+
+
+def _without_edges(node: PregelNode, writes: list[Write]) -> list[Write]:
+    """Return writes without those of the node's edges, which follow again from its routing."""
+    count = len(node.edges)
+    if not count or [key for key, _ in writes[-count:]] != [key for key, _ in node.edges]:
+        return writes
+    return writes[:-count]
 
 
 def _own(task: Task, question: Interrupt) -> bool:

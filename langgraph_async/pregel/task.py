@@ -116,20 +116,16 @@ class Task:
         """The same for the same checkpoint, superstep, node and trigger or place among the sends."""
         if self._id is None:
             checkpoint, ns, step, version = self._key
-            self._id = task_id(
-                checkpoint,
-                node_namespace(ns, self.known_as),
-                str(step),
-                self.known_as,
-                *self._id_parts(),
-                version=version,
-            )
+            name = self.known_as
+            parts = (node_namespace(ns, name), str(step), name, *self._id_parts())
+            self._id = task_id(checkpoint, *parts, version=version)
         return self._id
 
     def _id_parts(self) -> tuple[str, ...]:
         if self.index >= 0:
             return (PUSH, str(self.index))
-        return (PULL, *sorted(self.known_triggers or self.triggers))
+        triggers = self.known_triggers or self.triggers
+        return (PULL, *sorted(triggers)) if len(triggers) > 1 else (PULL, *triggers)
 
     @property
     def ns(self) -> str:
@@ -166,7 +162,8 @@ class Task:
     @property
     def path_text(self) -> str:
         """The path as it is stored."""
-        return path_text(self.path)
+        # Most tasks are those of nodes that channels triggered: the short way to the same text.
+        return f"~{PULL}, {self.name}" if type(self) is Task and self.index < 0 else path_text(self.path)
 
     @property
     def order(self) -> tuple[int, str, int]:

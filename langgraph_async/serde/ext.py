@@ -60,6 +60,12 @@ Decode: TypeAlias = Callable[[int, Any, Any], Any]
 """From code, payload and note (None without one) to the value."""
 
 
+class Packed(bytes):
+    """A payload that is in its stored form already."""
+
+    __slots__ = ()
+
+
 class Refused(Exception):
     """A value cannot be stored, or a call cannot be made; the serializer turns this into a `SerializationError`.
 
@@ -403,6 +409,8 @@ BUILTIN_ERRORS: Final[Mapping[tuple[str, str], type[BaseException]]] = {
     if isinstance(kind, type) and issubclass(kind, BaseException)
 }
 
+_RESULTS: Final = ("Result", "ResultBytes")
+
 KNOWN_MODELS: Final = frozenset(
     {
         *(
@@ -422,9 +430,12 @@ KNOWN_MODELS: Final = frozenset(
         ("langchain_core.documents.base", "Document"),
         ("pydantic.types", "SecretStr"),
         ("pydantic.types", "SecretBytes"),
+        ("http", "HTTPMethod"),
+        ("http", "HTTPStatus"),
+        *(("urllib.parse", f"{name}{suffix}") for name in ("Defrag", "Parse", "Split") for suffix in _RESULTS),
     }
 )
-"""Models of other packages that need no registration; imported when one is read."""
+"""Classes of seldom used modules that need no registration; imported when an object of one is read."""
 
 
 def add_row(kind: type, row: Row) -> None:

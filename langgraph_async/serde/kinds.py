@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 import enum
+import operator
 import sys
 import types
 from collections import OrderedDict, deque
@@ -26,10 +27,12 @@ from langgraph_async.serde.ext import (
     Call,
     Decode,
     Encode,
+    Packed,
     Refused,
     Row,
 )
 from langgraph_async.serde.identity import identical
+from langgraph_async.serde.plain import new_packer, pack_plain
 
 MODEL_METHOD: Final = "model_validate_json"
 """LangGraph puts it behind every model, and never reads it."""
@@ -228,9 +231,12 @@ def _is_model(cls: Any) -> bool:
 
 def _model(cls: Any) -> tuple[Encode, Decode]:
     known = (cls.__module__, cls.__qualname__) in KNOWN_MODELS
+    is_bare = _bare_test(cls) if known else None
 
     def encode(value: Any) -> Call:
-        if known:
+        if is_bare is not None:
+            if is_bare(value) and (packed := pack_plain(new_packer(), value.__dict__)) is not None:
+                return MODEL, Packed(packed), MODEL_METHOD
             dump = value.model_dump(warnings=False)
             if _is_settled(value, dump):
                 return MODEL, dump, MODEL_METHOD
@@ -259,7 +265,47 @@ def _is_settled(value: Any, dump: dict[str, Any]) -> bool:
     parts = vars(value)
     if not all(type(parts.get(name)) in kinds for name, kinds in _SETTLED.items()) or value.__pydantic_private__:
         return False
-    return identical(dump, {**parts, **(value.__pydantic_extra__ or {})})
+    whole = {**parts, **(value.__pydantic_extra__ or {})}
+    pack = new_packer()
+    packed = pack_plain(pack, dump)
+    return (packed is not None and packed == pack_plain(pack, whole)) or identical(dump, whole)
+
+
+_OPEN_FIELDS: Final = frozenset({"content", "additional_kwargs", "response_metadata", "type", "id", "name"})
+
+
+def _bare_test(cls: Any) -> Callable[[Any], bool]:
+    """Return a test whether a message of langchain's has only text and dicts of anything: then it need not be dumped.
+
+    What has a type within (the calls of tools, the usage) may be cut to that type when the message is made again.
+    """
+    fields = cls.__pydantic_fields__
+    own = cls.__pydantic_decorators__
+    changed = own.field_serializers or own.model_serializers or own.computed_fields
+    if changed or not fields.keys() >= _OPEN_FIELDS or any(field.exclude for field in fields.values()):
+        return lambda value: False  # noqa: ARG005
+    order = ("content", "additional_kwargs", "response_metadata", "id", "name", "type")
+    parts_of = operator.itemgetter(*order, *(fields.keys() - _OPEN_FIELDS))
+
+    def is_bare(value: Any) -> bool:
+        parts = value.__dict__
+        try:
+            content, keywords, metadata, ident, name, _, *typed = parts_of(parts)
+        except KeyError:
+            return False
+        return (
+            type(content) is str
+            and type(keywords) is dict
+            and type(metadata) is dict
+            and (ident is None or type(ident) is str)
+            and (name is None or type(name) is str)
+            and len(parts) == len(fields)
+            and not any(typed)
+            and not value.__pydantic_private__
+            and not value.__pydantic_extra__
+        )
+
+    return is_bare
 
 
 def _model_calls(value: Any) -> Iterator[Call]:

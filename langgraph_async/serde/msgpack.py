@@ -15,13 +15,31 @@ from langgraph_async.constants import MISSING, Missing
 from langgraph_async.errors import ConfigError, SerializationError
 from langgraph_async.serde.allowlist import Allowed, Allowlist
 from langgraph_async.serde.arrays import array_row, array_row_by_name
-from langgraph_async.serde.ext import BUILTIN_ERRORS, BY_NAME, BY_TYPE, DELTA, KNOWN_MODELS, MANY, ONE, Refused, Row
+from langgraph_async.serde.ext import (
+    BUILTIN_ERRORS,
+    BY_NAME,
+    BY_TYPE,
+    DELTA,
+    KNOWN_MODELS,
+    MANY,
+    ONE,
+    Refused,
+    Row,
+    add_row,
+)
 from langgraph_async.serde.kinds import exception_row, kind_row
 from langgraph_async.serde.legacy import loads_json
+from langgraph_async.serde.plain import PLAIN, pack_plain, shared_packer
+from langgraph_async.serde.standard import STANDARD
 from langgraph_async.serde.wire import Decoder, Encoder
 from langgraph_async.types import DeltaSnapshot
 
+for _kind, _row in STANDARD:
+    add_row(_kind, _row)
+
 _DELTA_ROW: Final = Row("langgraph.types", "DeltaSnapshot", lambda value: (DELTA, value.value), lambda *_: None)
+_SINGLE_BYTES: Final = {b"\xc0": None, b"\xc2": False, b"\xc3": True, **{bytes((n,)): n for n in range(0x80)}}
+"""What most small values are stored as, and what they are."""
 _KEPT_ENCODERS: Final = 8
 _KEPT_BYTES: Final = 1 << 20
 _HOW: Final = (
@@ -47,11 +65,11 @@ class Codec:
         from_args: From these arguments to an equal value; by default the class itself.
 
     Example:
-        >>> from array import array
-        >>> arrays = Codec(array, lambda numbers: (numbers.typecode, numbers.tolist()))
-        >>> serde = JsonPlusSerializer(codecs=[arrays])
-        >>> serde.loads_typed(serde.dumps_typed(array("d", [1.5])))
-        array('d', [1.5])
+        >>> from string import Template
+        >>> templates = Codec(Template, lambda template: (template.template,))
+        >>> serde = JsonPlusSerializer(codecs=[templates])
+        >>> serde.loads_typed(serde.dumps_typed(Template("hello $name"))).template
+        'hello $name'
     """
 
     type: type[Any]
@@ -162,6 +180,8 @@ class JsonPlusSerializer:
             UnknownTagError: The tag is not one that is read; a `SerializationError` too.
         """
         tag, stored = data
+        if len(stored) == 1 and tag == "msgpack" and stored in _SINGLE_BYTES:
+            return _SINGLE_BYTES[stored]
         if tag in ("null", "empty"):
             return None
         if len(stored) > self._max_bytes:
@@ -186,11 +206,16 @@ class JsonPlusSerializer:
         except Refused as fault:
             raise SerializationError(f"Cannot read a stored value: {fault.reason}") from fault.__cause__
         hint = " Only JsonPlusSerializer(pickle_fallback=True) reads pickle." if tag == "pickle" else ""
+        if "+" in tag:
+            hint = " It is encrypted: EncryptedSerializer.from_keys(...) reads it."
         raise UnknownTagError(f"Unknown serialization type: {tag}.{hint}")
 
     # -- rows -----------------------------------------------------------------------------------------------
 
     def _pack(self, obj: Any) -> bytes:
+        shared = shared_packer()
+        if shared is not None and type(obj) in PLAIN and (plain := pack_plain(shared, obj)) is not None:
+            return plain
         encoder = self._idle.pop() if self._idle else Encoder(self._row_of, self._max_depth)
         packed = encoder.encode(obj)
         if len(packed) < _KEPT_BYTES and len(self._idle) < _KEPT_ENCODERS:

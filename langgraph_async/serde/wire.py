@@ -1,34 +1,28 @@
 """MessagePack with constructor calls: the bytes behind the tag ``msgpack``.
 
-Writing goes through the C packer, which calls back only for what it does not know. Three things it would change
-silently: a bytearray or memoryview (it writes them as bytes), a tuple or other unusual key of a dict (it would call
-back without saying that it is a key), and half a surrogate pair (it gives up). None is looked for in advance: when the
-written bytes could hold one, the value is looked through, and only if there really is one it is written again with
-care, value by value in Python.
+What is plain all the way down is packed in one go (`plain`). Anything else goes through the C packer, which calls
+back only for what it does not know. Three things it would change silently: a bytearray or memoryview (it writes them
+as bytes), a tuple or other unusual key of a dict (it would call back without saying that it is a key), and half a
+surrogate pair (it gives up). None is looked for in advance: when the written bytes could hold one, the value is
+looked through, and only if there really is one it is written again with care, value by value in Python.
 """
 
 from __future__ import annotations
 
 import functools
-import re
 from collections.abc import Callable
-from itertools import chain
 from typing import Any, Final
 
 import msgpack  # type: ignore[import-untyped]
 
 from langgraph_async.serde.arrays import decode_array
-from langgraph_async.serde.ext import ARRAY, DELTA, Refused, Row
+from langgraph_async.serde.ext import ARRAY, DELTA, Packed, Refused, Row
+from langgraph_async.serde.plain import hides, may_hide, new_packer, pack_plain, shared_packer
 from langgraph_async.types import DeltaSnapshot
 
-_BIN_OR_EXT: Final = (*range(0xC4, 0xCA), *range(0xD4, 0xD9))
-_ANY_BIN_OR_EXT: Final = re.compile(rb"[\xc4-\xc9\xd4-\xd8]").search
-_SHORT_BYTES: Final = 512
 _LARGE_ARRAY: Final = (0xDC, 0xDD)
 _LEAVES: Final = frozenset({float, bool, type(None), bytes})
-_KEYS: Final = _LEAVES | {str, int}
 _CONTAINERS: Final = frozenset({list, dict})
-_HIDDEN: Final = frozenset({bytearray, memoryview, msgpack.ExtType, msgpack.Timestamp})
 _BUFFER_BYTES: Final = 4096
 _CALL: Final = b"\x93"
 _NOTED_CALL: Final = b"\x94"
@@ -51,7 +45,8 @@ class Encoder:
         self._max_depth = max_depth
         self._quick: list[Any] = []
         self._careful: list[Any] = []
-        self._texts: Any = msgpack.Packer(buf_size=_BUFFER_BYTES)
+        self._pack = new_packer()
+        self._tries_plain = shared_packer() is None  # else the serializer has tried before it asks here
         self._depth = 0
         self._care = False
         self._called = False
@@ -63,6 +58,8 @@ class Encoder:
         Raises:
             Refused: Some of it cannot be stored; `path` says where it is.
         """
+        if self._tries_plain and (plain := pack_plain(self._pack, value)) is not None:
+            return plain
         self._depth, self._care, self._errors_whole = 0, False, False
         try:
             return self._frame(value)
@@ -76,9 +73,7 @@ class Encoder:
             raise Refused("it is nested too deeply, or holds itself") from None
 
     def _frame(self, value: Any) -> bytes:
-        depth = self._depth
-        if depth > self._max_depth:
-            raise Refused(f"more than {self._max_depth} objects are nested in one another, or it holds itself")
+        depth = self._checked_depth()
         called, self._called = self._called, False
         self._depth = depth + 1
         try:
@@ -86,7 +81,7 @@ class Encoder:
                 packed: bytes = self._packer(self._careful, depth).pack(self._plain(value))
                 return packed
             packed = self._packer(self._quick, depth).pack(value)
-            if (self._called or _may_hide(packed)) and _needs_care(value):
+            if (self._called or may_hide(packed)) and hides(value):
                 raise _CareNeeded
             return packed
         except UnicodeEncodeError:
@@ -98,6 +93,11 @@ class Encoder:
             raise Refused(f"MessagePack cannot hold it ({error}); is it nested too deeply, or in itself?") from error
         finally:
             self._depth, self._called = depth, called
+
+    def _checked_depth(self) -> int:
+        if self._depth > self._max_depth:
+            raise Refused(f"more than {self._max_depth} objects are nested in one another, or it holds itself")
+        return self._depth
 
     def _packer(self, packers: list[Any], depth: int) -> Any:
         while len(packers) <= depth:
@@ -126,15 +126,18 @@ class Encoder:
     def _extension(self, row: Row, call: Any) -> Any:
         code = call[0]
         if code in (ARRAY, DELTA):
-            return msgpack.ExtType(code, self._frame(call[1]))
+            return _ext(code, self._frame(call[1]))
         payload = call[1]
-        # text needs no frame of its own; half a surrogate pair in it is noticed in the frame around
-        body = self._texts.pack(payload) if type(payload) is str and not self._care else self._frame(payload)
+        body = payload if type(payload) is Packed else pack_plain(self._pack, payload)
+        if body is None:
+            body = self._frame(payload)
+        else:  # reading it takes a frame all the same
+            self._checked_depth()
         if len(call) == 2:
-            return msgpack.ExtType(code, b"".join((_CALL, row.head, body)))
+            return _ext(code, b"".join((_CALL, row.head, body)))
         note = call[2]
         tail = _packed_note(note) if type(note) is str else self._frame(note)
-        return msgpack.ExtType(code, b"".join((_NOTED_CALL, row.head, body, tail)))
+        return _ext(code, b"".join((_NOTED_CALL, row.head, body, tail)))
 
     def _exception(self, value: BaseException) -> Any:
         """Write an exception as a call if all of it can be, else as LangGraph does: its `repr`.
@@ -169,18 +172,15 @@ class Encoder:
         return written if type(written) is msgpack.ExtType else self._plain(written)
 
 
+def _ext(code: int, data: bytes) -> Any:
+    return tuple.__new__(msgpack.ExtType, (code, data))  # without its checks: both are known to be right
+
+
 @functools.cache
 def _packed_note(note: str) -> bytes:
     packed: Any = msgpack.packb(note)
     assert isinstance(packed, bytes)
     return packed
-
-
-def _may_hide(packed: bytes) -> bool:
-    """Tell whether the bytes could hold a bin or an extension; text, numbers and lengths can look like one."""
-    if len(packed) < _SHORT_BYTES:
-        return _ANY_BIN_OR_EXT(packed) is not None
-    return any(mark in packed for mark in _BIN_OR_EXT)
 
 
 def _encoded(row: Row, value: Any) -> Any:
@@ -214,23 +214,6 @@ def _is_native_key(key: Any) -> bool:
     if kind is int:
         return bool(-(2**63) <= key < 2**64)
     return kind in _LEAVES or (kind is str and _is_text(key))
-
-
-def _needs_care(root: Any) -> bool:
-    """Look through the lists and dicts of one frame, level by level, for what the C packer changes without a word."""
-    level = [root]
-    while level:
-        kinds = set(map(type, level))
-        if not kinds.isdisjoint(_HIDDEN):
-            return True
-        if kinds.isdisjoint(_CONTAINERS):
-            return False
-        dicts = [each for each in level if type(each) is dict] if dict in kinds else []
-        if not _KEYS.issuperset(map(type, chain.from_iterable(dicts))):
-            return True
-        lists = [each for each in level if type(each) is list] if list in kinds else []
-        level = [*chain.from_iterable(map(dict.values, dicts)), *chain.from_iterable(lists)]
-    return False
 
 
 def _locate(root: Any, culprit: Any) -> tuple[str, ...]:
@@ -270,6 +253,8 @@ class Decoder:
         find_row: From a module and a name to a row; raises `Refused` when it is not one to be called.
         max_depth: Most calls within calls.
     """
+
+    __slots__ = ("_depth", "_find_row", "_hooks", "_max_depth")
 
     def __init__(self, find_row: Callable[[str, str], Row], max_depth: int) -> None:
         self._find_row = find_row

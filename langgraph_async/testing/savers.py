@@ -23,6 +23,7 @@ from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from dataclasses import dataclass
 
+from langgraph_async.testing.saver_contract.claims import ClaimContract
 from langgraph_async.testing.saver_contract.commits import CommitContract
 from langgraph_async.testing.saver_contract.deltas import DeltaContract
 from langgraph_async.testing.saver_contract.puts import PutContract
@@ -38,6 +39,7 @@ class SaverContract(
     ReadContract,
     ListContract,
     CommitContract,
+    ClaimContract,
     DeleteContract,
     CopyContract,
     PruneContract,
@@ -45,8 +47,8 @@ class SaverContract(
 ):
     """All that the engine and users rely on, one sentence a test.
 
-    Tests of methods that a saver need not have (`acommit`, `adelete_for_runs`, `acopy_thread`, `aprune`) are skipped
-    where it does not have them.
+    Tests of methods that a saver need not have (`acommit`, `aclaim`, `adelete_for_runs`, `acopy_thread`, `aprune`)
+    are skipped where it does not have them.
     """
 
 

@@ -82,8 +82,9 @@ class ForgetfulSaver(InMemorySaver):
 async def test_the_contract_runs_without_pytest() -> None:
     report = await check_saver(lambda: InMemorySaver(serde=PickleSerde()))
 
-    assert report.passed == contract_points()
-    assert report.skipped == {}
+    # A process's runs are kept apart by their leases; nobody else sees this storage.
+    assert {reason.rpartition(" ")[2] for reason in report.skipped.values()} == {"aclaim()"}
+    assert sorted((*report.passed, *report.skipped)) == list(contract_points())
 
 
 async def test_the_contract_takes_a_context_manager() -> None:
@@ -104,6 +105,7 @@ async def test_a_saver_with_only_the_primitive_methods_passes_what_applies_to_it
 
     assert {reason.rpartition(" ")[2] for reason in report.skipped.values()} == {
         "acommit()",
+        "aclaim()",
         "adelete_for_runs()",
         "acopy_thread()",
         "aprune()",

@@ -156,8 +156,8 @@ async def test_metadata_that_is_no_json_is_named(saver: AsyncPostgresSaver) -> N
 
 
 async def test_a_name_that_postgres_cannot_hold_fails_alone(saver: AsyncPostgresSaver) -> None:
-    good, bad = [Branch(saver) for _ in range(5)], Branch(saver, "nul \0")
-    results = await asyncio.gather(*(b.put(a=[1]) for b in (*good, bad)), return_exceptions=True)
+    good, bad = [Branch(saver) for _ in range(5)], Branch(saver)
+    results = await asyncio.gather(*(b.put(a=[1]) for b in good), bad.put(**{"nul \0": [1]}), return_exceptions=True)
 
     assert [type(r) for r in results] == [dict] * 5 + [StorageError]
     assert [await values(saver, b.head) for b in good] == [{"a": [1]}] * 5
@@ -388,3 +388,14 @@ async def test_a_saver_that_is_dropped_open_warns(postgres_database: str) -> Non
 def test_options_without_meaning_are_refused(options: Any) -> None:
     with pytest.raises(ValueError), warnings.catch_warnings():
         AsyncPostgresSaver.from_conn_string("postgresql://", **options)
+
+
+@pytest.mark.parametrize("statement_cache", [True, False])
+async def test_a_connection_of_the_savers_own_plans_each_statement_once(
+    postgres_database: str, statement_cache: bool
+) -> None:
+    async with AsyncPostgresSaver.from_conn_string(postgres_database, statement_cache=statement_cache) as saver:
+        mode = await saver._source.run(lambda conn: conn.fetchval("SHOW plan_cache_mode"))
+
+    # Behind a pooler nothing is set: the connection may be another client's the next moment.
+    assert mode == ("force_generic_plan" if statement_cache else "auto")

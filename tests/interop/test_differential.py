@@ -50,6 +50,7 @@ MEANT: dict[str, tuple[str, str]] = {
     "json_schemas": (r"\['default'\]: None / -", "a root model has no default"),
     "two_questions_in_a_row": (r"\['1', '2'\] / \['1'\]", "answers of a finished task are not stored again"),
     "answer_nobody_asked": (r"__start__", "a command on a fresh thread is stored as the input that it amounts to"),
+    "context": (r"ValidationError.*ContextError", "a context that does not fit is refused with an error of ours"),
     "run_from_a_checkpoint": (r"\['updated'\]: None /", "a fork keeps what its checkpoint changed"),
     "subgraph_streamed_in_a_node": (r"stored", EXACT),
     "other_schema_in_a_node": (r"\['__start__'\]\['x'\]: 0 / -", "a nested graph stores its own part of the input"),

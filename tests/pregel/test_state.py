@@ -305,6 +305,74 @@ async def test_a_router_that_raised_leaves_its_node_to_do() -> None:
     assert "lost" in str(found.tasks[0].error)
 
 
+async def test_an_error_that_langgraph_left_beside_a_later_success_leaves_nothing_to_do() -> None:
+    ran: list[str] = []
+
+    async def work(job: State) -> State:
+        ran.append("work")
+        return {"log": ["work"]}
+
+    async def ask(state: State) -> State:
+        return {"log": [interrupt("?")]}
+
+    builder = StateGraph(State).add_node("a", a).add_node("ask", ask).add_node("work", work)
+    builder.add_edge(START, "a").add_edge(START, "ask")
+    builder.add_conditional_edges("a", lambda state: [Send("work", {})], ["work"])
+    saver = InMemorySaver()
+    graph = builder.compile(checkpointer=saver)
+    await graph.ainvoke({"log": ["in"]}, CONFIG)
+    paused = await graph.aget_state(CONFIG)
+    await saver.aput_writes(paused.config, [("__error__", "ValueError('at first')")], paused.tasks[0].id)
+
+    found = await graph.aget_state(CONFIG)
+    result = await graph.ainvoke(Command(resume="yes"), CONFIG)
+
+    assert found.next == ("ask",)
+    assert (result["log"], ran) == (["in", "a", "yes", "work"], ["work"])
+
+
+async def test_the_failed_router_of_a_langgraph_thread_is_run_again_without_doubling_edges() -> None:
+    lucky: list[bool] = []
+
+    def route(state: State) -> list[Send]:
+        if not lucky:
+            raise ValueError("lost")
+        return [Send("b", {})]
+
+    builder = StateGraph(State).add_node("a", a).add_node("b", b).add_node("c", a)
+    builder.add_edge(START, "a").add_edge("a", "c").add_conditional_edges("a", route, ["b"])
+    saver = InMemorySaver()
+    graph = builder.compile(checkpointer=saver)
+    with pytest.raises(ValueError, match="lost"):
+        await graph.ainvoke({"log": ["in"]}, CONFIG)
+    failed = await graph.aget_state(CONFIG)
+    task, error = (failed.tasks[0].id, "~__pregel_pull, a"), ("__error__", "ValueError('lost')")
+    await saver.aput_writes(failed.config, [error], *task)
+    await saver.aput_writes(failed.config, [("log", ["a"]), ("branch:to:c", None), error], *task)
+    lucky.append(True)
+
+    result = await graph.ainvoke(None, CONFIG)
+    stored = [found async for found in saver.alist(CONFIG)][2]
+
+    assert result["log"] == ["in", "a", "a", "b"]
+    assert [channel for _, channel, _ in stored.pending_writes or []].count("branch:to:c") == 1
+
+
+async def test_tasks_are_shown_in_the_order_in_which_the_graph_defines_its_nodes() -> None:
+    builder = StateGraph(State)
+    for name in "zmaq":
+        builder.add_node(name, a)
+        builder.add_edge(START, name)
+    graph = builder.compile(checkpointer=InMemorySaver(), interrupt_before="*")
+    await graph.ainvoke({"log": []}, CONFIG)
+
+    found = await graph.aget_state(CONFIG)
+    past = [state.next async for state in graph.aget_state_history(CONFIG)]
+
+    assert found.next == tuple(task.name for task in found.tasks) == ("z", "m", "a", "q")
+    assert past == [("z", "m", "a", "q"), ("__start__",)]
+
+
 async def test_reading_builds_no_input_for_nodes() -> None:
     @dataclass
     class Whole:

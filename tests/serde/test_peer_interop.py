@@ -20,8 +20,8 @@ PEER = os.environ.get("LANGGRAPH_ASYNC_PEER_PYTHON", "")
 pytestmark = pytest.mark.skipif(not PEER, reason="LANGGRAPH_ASYNC_PEER_PYTHON is not set")
 
 SETUP = """
-import base64, collections, datetime as dt, decimal, fractions, ipaddress, json, logging, math, pathlib, re, sys, types
-import uuid, zoneinfo
+import array, base64, collections, datetime as dt, decimal, fractions, http, ipaddress, json, logging, math, pathlib
+import re, sys, time, types, urllib.parse, uuid, zoneinfo
 from {package}.types import Command, Interrupt, Overwrite, Send
 Paris = zoneinfo.ZoneInfo("Europe/Paris")
 """
@@ -68,6 +68,11 @@ LOST = [
     "dt.datetime(2024, 1, 1, tzinfo=dt.timezone(dt.timedelta(hours=1), 'X'))",
     "[pathlib.PurePosixPath('a'), pathlib.PureWindowsPath('a')]",
     "types.SimpleNamespace(a=1)",
+    "[array.array('d', [1.5, -0.0]), array.array('q', [-(2**63)]), array.array('u', 'a'), array.array('b')]",
+    "[collections.ChainMap({'a': (1,)}, {'b': 2}), types.MappingProxyType({'a': (1,)}), ...]",
+    "[collections.UserDict(a=1), collections.UserList([1]), collections.UserString('x')]",
+    "[time.gmtime(0), time.struct_time(range(9))]",
+    "[http.HTTPStatus.OK, http.HTTPMethod.GET, urllib.parse.urlsplit('http://a/b?c'), urllib.parse.urldefrag(b'x#y')]",
     "Command(update=(('a', 1),), goto=('a', 'b'))",
 ]
 

@@ -245,7 +245,7 @@ def test_what_cannot_be_stored_is_refused_with_its_place(value: Any, path: tuple
 @pytest.mark.parametrize(
     "value",
     [
-        object(), Ellipsis, iter([]), print, user.Model, defaultdict(lambda: 1),
+        object(), NotImplemented, iter([]), print, user.Model, defaultdict(lambda: 1),
         np.ma.masked_array([1], [True]), np.longdouble(1), dt.datetime.now, memoryview(np.arange(3)),
     ],
     ids=lambda value: type(value).__name__,

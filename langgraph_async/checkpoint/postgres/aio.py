@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -11,18 +12,21 @@ from typing import Any, ClassVar, Literal, Self
 import asyncpg
 import asyncpg.pool
 
+from langgraph_async.aio.once import Once
 from langgraph_async.checkpoint.base import (
     BaseCheckpointSaver,
     ChannelVersions,
     Checkpoint,
     CheckpointMetadata,
     CheckpointTuple,
+    Claim,
     DeltaChannelHistory,
     StepCommit,
     TaskWrites,
     get_checkpoint_id,
 )
 from langgraph_async.checkpoint.postgres import queries, schema, upkeep
+from langgraph_async.checkpoint.postgres.claims import Claims, claims_of
 from langgraph_async.checkpoint.postgres.commit import CommitLane
 from langgraph_async.checkpoint.postgres.dump import (
     CheckpointRow,
@@ -30,24 +34,25 @@ from langgraph_async.checkpoint.postgres.dump import (
     dump_commit,
     load_metadata,
     load_tuple,
+    load_writes,
     matches,
 )
 from langgraph_async.checkpoint.postgres.history import delta_history
 from langgraph_async.checkpoint.postgres.lane import Job
-from langgraph_async.checkpoint.postgres.source import Options, Source
+from langgraph_async.checkpoint.postgres.source import PATIENCE_S, Options, Source
 from langgraph_async.checkpoint.postgres.statement import Part
 from langgraph_async.checkpoint.postgres.tables import Tables
 from langgraph_async.checkpoint.rows import (
+    check_storable,
     check_strategy,
     checked_ids,
     checkpoint_of,
-    load_value,
     next_version,
     place_of,
 )
 from langgraph_async.checkpoint.threads import ThreadInfo, ThreadStatus, first_id_at, status_of, time_of
 from langgraph_async.config import RunnableConfig
-from langgraph_async.constants import CHECKPOINT_NS, CONF, TASKS
+from langgraph_async.constants import CHECKPOINT_NS, CONF
 from langgraph_async.serde.base import SerializerProtocol
 
 
@@ -63,7 +68,8 @@ class AsyncPostgresSaver(BaseCheckpointSaver[str]):
             await graph.ainvoke(value, {"configurable": {"thread_id": "1"}})
 
     A cancelled call that had begun to store has stored everything when the cancellation is passed on; one that had
-    not, nothing. A connection that died is replaced, and what was asked of it is asked once more. All methods raise
+    not, nothing. Cancelled reads are left at once; what changes whole threads is stopped, and done or undone then. A
+    connection that died is replaced, and what was asked of it is asked once more. All methods raise
     `StorageError` when the database cannot be used.
 
     A saver belongs to the event loop in which it is first used.
@@ -74,9 +80,14 @@ class AsyncPostgresSaver(BaseCheckpointSaver[str]):
         serde: The serializer for values.
         schema: Schema of the tables; None: the first one of the connection's `search_path`.
         ttl_s: Age in seconds at which `asweep` deletes a thread; None: never.
+        claims: Lock a thread while a run that begins with a node goes on: another process, or another saver, then
+            does not run the same node. These are advisory locks: they are held on one connection of the pool as long
+            as there are any, so that a pool of a single connection has none; and there are none through a pooler
+            that may give each transaction to another server connection, of which a `RuntimeWarning` tells.
     """
 
     can_commit: ClassVar[bool] = True
+    keeps_ancestors: ClassVar[bool] = True
 
     def __init__(
         self,
@@ -85,16 +96,21 @@ class AsyncPostgresSaver(BaseCheckpointSaver[str]):
         serde: SerializerProtocol | None = None,
         schema: str | None = None,
         ttl_s: float | None = None,
+        claims: bool = True,
     ) -> None:
         super().__init__(serde=serde)
-        self._prepare(Source(conn, Options()), schema, ttl_s)
+        source = Source(conn, Options())
+        self._prepare(source, schema, ttl_s, claims_of(conn, source, Options()) if claims else None)
 
-    def _prepare(self, source: Source, schema: str | None, ttl_s: float | None) -> None:
+    def _prepare(self, source: Source, schema: str | None, ttl_s: float | None, claims: Claims | None) -> None:
         if ttl_s is not None and ttl_s <= 0:
             raise ValueError(f"ttl_s must be positive, or None for threads that stay, got {ttl_s!r}.")
         self._source = source
         self._tables = Tables.within(schema)
         self._ttl_s = ttl_s
+        self._claims = claims
+        self.can_claim = claims is not None
+        self._closing = Once("langgraph_async_close")
         width = max(1, source.size // 2)  # writing leaves connections for reading, and the other way round
         self._commits = CommitLane(source, self._tables, width)
         self._reads = queries.ReadLane(source, self._tables, width)
@@ -110,6 +126,7 @@ class AsyncPostgresSaver(BaseCheckpointSaver[str]):
         max_size: int = 10,
         statement_cache: bool = True,
         ttl_s: float | None = None,
+        claims: bool = True,
         connect: Mapping[str, Any] | None = None,
     ) -> Self:
         """Return a saver with a pool of its own, to be used in ``async with``, or closed with `aclose`.
@@ -123,6 +140,7 @@ class AsyncPostgresSaver(BaseCheckpointSaver[str]):
             statement_cache: Off for a pooler that may give each transaction to another server connection, such as
                 PgBouncer; each call then takes more round trips. Run `setup` without the pooler.
             ttl_s: Age in seconds at which `asweep` deletes a thread; None: never.
+            claims: See `AsyncPostgresSaver`. They are held on one connection more, opened when it is first needed.
             connect: Further options of `asyncpg.connect`, such as ``ssl`` or ``command_timeout``.
 
         Raises:
@@ -132,7 +150,9 @@ class AsyncPostgresSaver(BaseCheckpointSaver[str]):
             raise ValueError(f"A pool cannot have from {min_size!r} to {max_size!r} connections.")
         saver = cls.__new__(cls)
         BaseCheckpointSaver.__init__(saver, serde=serde)
-        saver._prepare(Source(conn_string, Options(min_size, max_size, statement_cache, connect or {})), schema, ttl_s)
+        options = Options(min_size, max_size, statement_cache, connect or {})
+        source = Source(conn_string, options)
+        saver._prepare(source, schema, ttl_s, claims_of(conn_string, source, options) if claims else None)
         return saver
 
     async def setup(self) -> None:
@@ -141,18 +161,31 @@ class AsyncPostgresSaver(BaseCheckpointSaver[str]):
         Raises:
             StorageError: They cannot be created, or are those of LangGraph's shallow saver.
         """
-        await self._source.run(lambda conn: schema.create(conn, self._tables), own_transaction=True)
+        await self._change(schema.create)
 
     async def aclose(self) -> None:
-        """Store what is still to be stored, and close the connections that were opened here."""
+        """Store what is still to be stored, and close the connections that were opened here.
+
+        Reads under way get a few seconds to end. A cancellation is passed on once everything is closed.
+        """
+        await self._closing.do_whole(self._close)
+
+    async def _close(self) -> None:
         try:
             await self._commits.finish()
-            await self._reads.finish()
+            await self._reads.finish(PATIENCE_S)
+            if self._claims is not None:
+                await self._claims.close()
         finally:
             await self._source.close()
+            await self._reads.finish(PATIENCE_S)
 
     async def __aenter__(self) -> Self:
-        await self._source.open()
+        try:
+            await self._source.open()
+        except asyncio.CancelledError:  # nobody will leave what was not entered
+            await self.aclose()
+            raise
         return self
 
     async def __aexit__(
@@ -169,19 +202,18 @@ class AsyncPostgresSaver(BaseCheckpointSaver[str]):
     async def aget_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
         """Return the named checkpoint, or the newest of the namespace; None when there is none."""
         place = place_of(config)
+        check_storable(*place, nul=False)
         row: CheckpointRow | None = await self._reads.do(Job(place[:2], place))
         return None if row is None else (await self._load((row,)))[0]
 
     async def _load(self, rows: Sequence[CheckpointRow]) -> list[CheckpointTuple]:
         sends = await queries.sends_of_old(self._source, self._tables, rows)
-        return [
-            load_tuple(
-                self.serde,
-                row,
-                [load_value(self.serde, v, channel=TASKS, thread_id=row.thread_id) for v in sends.get(row.key, ())],
-            )
-            for row in rows
-        ]
+        found = []
+        for row in rows:
+            parent = (row.thread_id, row.checkpoint_ns, row.parent_id or "")
+            writes = load_writes(self.serde, sends.get(row.key, ()), key=parent)
+            found.append(load_tuple(self.serde, row, [send for _, _, send in writes]))
+        return found
 
     async def alist(
         self,
@@ -244,8 +276,10 @@ class AsyncPostgresSaver(BaseCheckpointSaver[str]):
         """Return, for each channel, the nearest stored value above the named checkpoint and the writes after it."""
         if not channels:
             return {}
-        walk = partial(delta_history, tables=self._tables, serde=self.serde, place=place_of(config), channels=channels)
-        found: dict[str, DeltaChannelHistory] = await self._source.run(walk)
+        place = place_of(config)
+        check_storable(*place, nul=False)
+        walk = partial(delta_history, tables=self._tables, serde=self.serde, place=place, channels=channels)
+        found: dict[str, DeltaChannelHistory] = await self._source.call(walk)
         return found
 
     # -- writing --------------------------------------------------------------------------------------------
@@ -298,24 +332,36 @@ class AsyncPostgresSaver(BaseCheckpointSaver[str]):
         for commit in commits:
             await self._commits.do(Job(commit.place, (commit,)))
 
+    async def aclaim(self, thread_id: str) -> Claim | None:
+        """Claim a thread for a run, or return None when it is claimed already."""
+        if self._claims is None:
+            return await super().aclaim(thread_id)
+        await self._source.open()
+        return await self._claims.claim(self._tables.checkpoints, str(thread_id))
+
     # -- whole threads --------------------------------------------------------------------------------------
 
     async def _change(self, work: Any, *, again: bool = True) -> Any:
-        return await self._source.run(partial(work, tables=self._tables), again=again, own_transaction=True)
+        tabled = partial(work, tables=self._tables)
+        return await self._source.call(tabled, again=again, own_transaction=True, whole=True)
 
     async def adelete_thread(self, thread_id: str) -> None:
         """Delete everything of a thread, and nothing of any other."""
+        check_storable(str(thread_id), nul=False)
         await self._change(partial(upkeep.delete_threads, threads=(str(thread_id),)))
 
     async def adelete_for_runs(self, run_ids: Sequence[str]) -> None:
         """Delete the checkpoints of these runs, except those that delta channels of surviving ones need."""
         runs = checked_ids(run_ids, "run_ids")
+        check_storable(*runs, nul=False)
         if runs:
             await self._change(partial(upkeep.delete_runs, run_ids=runs))
 
     async def acopy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
         """Copy all namespaces, checkpoints and writes of a thread; an unknown source copies nothing."""
-        copy = partial(upkeep.copy_thread, source=str(source_thread_id), target=str(target_thread_id))
+        source, target = str(source_thread_id), str(target_thread_id)
+        check_storable(source, target, nul=False)
+        copy = partial(upkeep.copy_thread, serde=self.serde, source=source, target=target)
         await self._change(copy, again=False)
 
     async def aprune(
@@ -324,6 +370,7 @@ class AsyncPostgresSaver(BaseCheckpointSaver[str]):
         """Keep only the newest checkpoint of each namespace of these threads, or nothing at all."""
         check_strategy(strategy)
         ids = checked_ids(thread_ids, "thread_ids")
+        check_storable(*ids, nul=False)
         if strategy == "delete":
             await self._change(partial(upkeep.delete_threads, threads=ids))
             return
@@ -349,9 +396,11 @@ def _selection(
     config: RunnableConfig | None, filter: Mapping[str, Any] | None, before: RunnableConfig | None
 ) -> queries.Selection:
     bound = get_checkpoint_id(before) if before else None
+    check_storable(bound, nul=False)
     if config is None:
         return queries.Selection(before=bound, filter=filter or {})
     thread_id, ns, checkpoint_id = place_of(config)
+    check_storable(thread_id, ns, checkpoint_id, nul=False)
     named = config.get(CONF, {}).get(CHECKPOINT_NS) is not None
     return queries.Selection(thread_id, ns if named else None, checkpoint_id, bound, filter or {})
 

@@ -27,7 +27,7 @@ class CommitLane(Lane):
     """The queue of commits."""
 
     def __init__(self, source: Source, tables: Tables, width: int) -> None:
-        super().__init__(width, "langgraph_async_commit")
+        super().__init__(width, "langgraph_async_commit", whole=True)
         self._source = source
         self._tables = tables
         self._waiting: dict[tuple[str, str], deque[Job]] = {}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, TypeAlias
 
 from langgraph_async.checkpoint.base import (
@@ -18,11 +17,22 @@ from langgraph_async.checkpoint.base import (
     get_serializable_checkpoint_metadata,
 )
 from langgraph_async.checkpoint.postgres.faithful import encode, json_text, jsonb_keeps
-from langgraph_async.checkpoint.rows import checkpoint_of, config_of, dump_value, load_value, place_of, positioned
+from langgraph_async.checkpoint.rows import (
+    CheckpointKey,
+    check_storable,
+    checkpoint_of,
+    config_of,
+    dump_value,
+    load_value,
+    place_of,
+    placed,
+    positioned,
+    row_place,
+)
 from langgraph_async.config import RunnableConfig
 from langgraph_async.constants import MISSING, TASKS, Missing
 from langgraph_async.errors import SerializationError
-from langgraph_async.serde.base import SerializerProtocol
+from langgraph_async.serde.base import SerializerProtocol, plaintext_refused
 from langgraph_async.types import DeltaSnapshot
 
 BlobRow: TypeAlias = tuple[str, str, str, bytes]
@@ -31,8 +41,7 @@ WriteRow: TypeAlias = tuple[str, str, str, bytes]
 """Position as text, channel, type tag, value."""
 
 
-@dataclass(frozen=True, slots=True)
-class DumpedTask:
+class DumpedTask(NamedTuple):
     """The writes of one task.
 
     Attributes:
@@ -61,8 +70,7 @@ class DumpedCheckpoint(NamedTuple):
     metadata: str
 
 
-@dataclass(frozen=True, slots=True)
-class Dumped:
+class Dumped(NamedTuple):
     """One commit, ready to be stored as a whole."""
 
     thread_id: str
@@ -70,7 +78,7 @@ class Dumped:
     expected_head: str | None | Missing
     tasks: Sequence[DumpedTask] = ()
     checkpoint: DumpedCheckpoint | None = None
-    blobs: Sequence[BlobRow] = field(default_factory=list)
+    blobs: Sequence[BlobRow] = ()
 
     @property
     def place(self) -> tuple[str, str]:
@@ -99,13 +107,14 @@ def dump_commit(serde: SerializerProtocol, config: RunnableConfig, commit: StepC
         SerializationError: A value cannot be stored; the message names its channel.
     """
     thread_id, ns, parent_id = place_of(config)
+    check_storable(thread_id, ns, parent_id, nul=False)
     tasks: list[DumpedTask] = []
     if commit.writes:
-        checkpoint_id = checkpoint_of(config)[2]
-        tasks = _apart([_dump_task(serde, thread_id, checkpoint_id, task) for task in commit.writes])
+        key = checkpoint_of(config)
+        tasks = _apart([_dump_task(serde, key, task) for task in commit.writes])
     if commit.checkpoint is None:
         return Dumped(thread_id, ns, commit.expected_head, tasks)
-    document, blobs = _dump_checkpoint(serde, commit.checkpoint, commit.new_versions, thread_id)
+    document, blobs = _dump_checkpoint(serde, commit.checkpoint, commit.new_versions, (thread_id, ns))
     metadata = _dump_metadata(config, commit.metadata or {}, thread_id)
     row = DumpedCheckpoint(commit.checkpoint["id"], parent_id, document, metadata)
     return Dumped(thread_id, ns, commit.expected_head, tasks, row, blobs)
@@ -132,56 +141,70 @@ def _apart(tasks: Sequence[DumpedTask]) -> list[DumpedTask]:
         rows = task.rows
         if task.overwrite:
             own = {row[0] for row in rows}
-            same = [replace(each, rows=[row for row in each.rows if row[0] not in own]) for each in same]
+            same = [each._replace(rows=[row for row in each.rows if row[0] not in own]) for each in same]
         else:
             taken = {row[0] for each in same for row in each.rows}
             rows = [row for row in rows if row[0] not in taken]
         if same[0].replace:
-            found.append(replace(same[0], rows=[*(row for each in same for row in each.rows), *rows]))
+            found.append(same[0]._replace(rows=[*(row for each in same for row in each.rows), *rows]))
         else:
-            found += [*same, replace(task, rows=rows)]
+            found += [*same, task._replace(rows=rows)]
     return found
 
 
-def _dump_task(serde: SerializerProtocol, thread_id: str, checkpoint_id: str, task: TaskWrites) -> DumpedTask:
+def _dump_task(serde: SerializerProtocol, key: CheckpointKey, task: TaskWrites) -> DumpedTask:
     positions, overwrite = positioned(task.writes)
     label = f"{task.task_id} ({task.path})" if task.path else task.task_id
     rows = [
-        (str(idx), channel, *dump_value(serde, value, channel=channel, thread_id=thread_id, task=label))
+        (
+            str(idx),
+            channel,
+            *dump_value(serde, value, channel=channel, key=key, slot=("write", task.task_id, idx), task=label),
+        )
         for idx, (channel, value) in positions.items()
     ]
-    return DumpedTask(checkpoint_id, task.task_id, task.path, rows, overwrite, task.replace)
+    return DumpedTask(key[2], task.task_id, task.path, rows, overwrite, task.replace)
 
 
 def _dump_checkpoint(
-    serde: SerializerProtocol, checkpoint: Checkpoint, new_versions: ChannelVersions | None, thread_id: str
+    serde: SerializerProtocol,
+    checkpoint: Checkpoint,
+    new_versions: ChannelVersions | None,
+    place: tuple[str, str],
 ) -> tuple[str, list[BlobRow]]:
+    key = (*place, checkpoint["id"])
+    binding = placed(serde)
     inline: dict[str, Any] = {}
     blobs: list[BlobRow] = []
     versions = checkpoint["channel_versions"]
     changed = versions if new_versions is None else new_versions
     for channel, value in checkpoint["channel_values"].items():
-        if jsonb_keeps(value):
+        if binding is None and jsonb_keeps(value):
             inline[channel] = value
             continue
-        if isinstance(value, DeltaSnapshot):
+        if binding is None and isinstance(value, DeltaSnapshot):
             inline[channel] = True  # LangGraph finds snapshots by this
         version = changed.get(channel, MISSING)
-        if version is MISSING and isinstance(value, (str, int, float)):
+        if version is MISSING and (binding is None or binding.allow_plaintext) and _may_be_inside(value):
             # Nobody tells whether an older checkpoint of LangGraph had it inside. Storing it twice does nothing.
             version = versions.get(channel, MISSING)
         if version is not MISSING:
-            typed = dump_value(serde, value, channel=channel, thread_id=thread_id)
+            typed = dump_value(serde, value, channel=channel, key=key, slot=("value", str(version)))
             blobs.append((channel, str(version), *typed))
     document = {**checkpoint, "channel_values": inline}
     try:
         return encode(document), blobs
     except (TypeError, ValueError, RecursionError) as exc:
         raise SerializationError(
-            f"Cannot store the versions of a checkpoint on thread {thread_id!r} as JSON, so nothing of this step was "
+            f"Cannot store the versions of a checkpoint on thread {key[0]!r} as JSON, so nothing of this step was "
             f"stored: {exc}",
             path=("checkpoint",),
         ) from exc
+
+
+def _may_be_inside(value: Any) -> bool:
+    """Tell whether LangGraph, or this saver without encryption, may keep the value inside the document."""
+    return value is None or isinstance(value, (str, int, float))
 
 
 def _dump_metadata(config: RunnableConfig, metadata: CheckpointMetadata, thread_id: str) -> str:
@@ -225,6 +248,8 @@ class CheckpointRow(NamedTuple):
         targets: The channels they wrote to.
         write_kinds: Type tags of what they wrote.
         written: What they wrote.
+        positions: Their positions, as texts: the driver would look up each time how to read arrays of numbers.
+        versions: Versions of the stored values.
     """
 
     thread_id: str
@@ -240,6 +265,8 @@ class CheckpointRow(NamedTuple):
     targets: Sequence[str] | None
     write_kinds: Sequence[str | None] | None
     written: Sequence[bytes] | None
+    positions: Sequence[str] | None
+    versions: Sequence[str] | None
 
     @property
     def key(self) -> tuple[str, str, str]:
@@ -259,32 +286,35 @@ def load_tuple(serde: SerializerProtocol, row: CheckpointRow, sends: Sequence[An
         SerializationError: A value cannot be read; the message names its channel.
     """
     thread_id, ns = row.thread_id, row.checkpoint_ns
-    stored = zip(row.channels or (), row.kinds or (), row.values or (), strict=True)
+    stored = zip(row.channels or (), row.versions or (), row.kinds or (), row.values or (), strict=True)
+    written = (row.tasks, row.targets, row.write_kinds, row.written, row.positions)
+    writes = zip(*(column or () for column in written), strict=True)
     return CheckpointTuple(
         config=config_of(*row.key),
-        checkpoint=_load_checkpoint(serde, row.checkpoint, stored, sends, thread_id),
+        checkpoint=_load_checkpoint(serde, row.checkpoint, stored, sends, row.key),
         metadata=load_metadata(row.metadata),  # type: ignore[arg-type]
         parent_config=config_of(thread_id, ns, row.parent_id) if row.parent_id else None,
-        pending_writes=load_writes(
-            serde,
-            zip(row.tasks or (), row.targets or (), row.write_kinds or (), row.written or (), strict=True),
-            thread_id=thread_id,
-        ),
+        pending_writes=load_writes(serde, writes, key=row.key),
     )
 
 
 def _load_checkpoint(
     serde: SerializerProtocol,
     text: str,
-    stored: Iterable[tuple[str, str, bytes | None]],
+    stored: Iterable[tuple[str, str, str, bytes | None]],
     sends: Sequence[Any],
-    thread_id: str,
+    key: CheckpointKey,
 ) -> Checkpoint:
     checkpoint: Any = json.loads(text)
     values = checkpoint.get("channel_values") or {}
-    for channel, kind, value in stored:
+    inside = set(values)
+    for channel, version, kind, value in stored:
         if kind != "empty":
-            values[channel] = load_value(serde, (kind, value or b""), channel=channel, thread_id=thread_id)
+            typed = (kind, value or b"")
+            values[channel] = load_value(serde, typed, channel=channel, key=key, slot=("value", version))
+            inside.discard(channel)
+    for channel in inside:
+        check_inside(serde, channel, key, checkpoint["channel_versions"].get(channel))
     checkpoint["channel_values"] = values
     checkpoint.setdefault("updated_channels", None)
     checkpoint.pop("pending_sends", None)
@@ -293,6 +323,17 @@ def _load_checkpoint(
         values[TASKS] = list(sends)
         versions[TASKS] = max(versions.values(), default=1)
     return checkpoint  # type: ignore[no-any-return]
+
+
+def check_inside(serde: SerializerProtocol, channel: str, key: CheckpointKey, version: Any) -> None:
+    """Check that a value may lie inside the document of a checkpoint, where it is not encrypted.
+
+    Raises:
+        EncryptionError: The serializer encrypts, and does not let in what it did not write.
+    """
+    binding = placed(serde)
+    if binding is not None and not binding.allow_plaintext:
+        raise plaintext_refused(row_place(channel, key, ("value", version)))
 
 
 def waits_for_sends(row: CheckpointRow) -> bool:
@@ -310,16 +351,23 @@ def load_metadata(text: str | None) -> dict[str, Any]:
 
 
 def load_writes(
-    serde: SerializerProtocol, rows: Iterable[tuple[str, str, str | None, bytes | None]], *, thread_id: str
+    serde: SerializerProtocol,
+    rows: Iterable[tuple[str, str, str | None, bytes | None, int | str]],
+    *,
+    key: CheckpointKey,
 ) -> list[PendingWrite]:
-    """Return the writes of rows of task id, channel, type tag and value.
+    """Return the writes of rows of task id, channel, type tag, value and position.
 
     Raises:
         SerializationError: One cannot be read; the message names its channel.
     """
     return [
-        (task_id, channel, load_value(serde, (kind or "msgpack", value or b""), channel=channel, thread_id=thread_id))
-        for task_id, channel, kind, value in rows
+        (
+            task,
+            channel,
+            load_value(serde, (kind or "msgpack", value or b""), channel=channel, key=key, slot=("write", task, idx)),
+        )
+        for task, channel, kind, value, idx in rows
     ]
 
 
@@ -334,6 +382,7 @@ __all__ = [
     "Dumped",
     "DumpedCheckpoint",
     "DumpedTask",
+    "check_inside",
     "dump_commit",
     "load_metadata",
     "load_tuple",

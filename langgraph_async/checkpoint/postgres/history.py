@@ -8,7 +8,7 @@ from contextlib import aclosing
 from typing import Any, NamedTuple
 
 from langgraph_async.checkpoint.base import DeltaChannelHistory
-from langgraph_async.checkpoint.postgres.dump import load_writes
+from langgraph_async.checkpoint.postgres.dump import check_inside, load_writes
 from langgraph_async.checkpoint.postgres.tables import Tables
 from langgraph_async.checkpoint.rows import Place, load_value
 from langgraph_async.serde.base import SerializerProtocol
@@ -105,14 +105,32 @@ async def delta_history(
             wanted -= ancestor.stored
             if not wanted:
                 break
+    if wanted:
+        for name in await _versioned(conn, tables, where, next(reversed(takers), start), wanted):
+            found[name]["cut"] = True
     for name, value in (await _seeds(conn, tables, serde, where, seeds)).items():
         found[name]["seed"] = value
     writes = await _writes(conn, tables, where, list(takers), channels)
     for checkpoint_id in reversed(takers):
         taken = [row for row in writes.get(checkpoint_id, ()) if row[1] in takers[checkpoint_id]]
-        for write in load_writes(serde, taken, thread_id=place.thread_id):
+        for write in load_writes(serde, taken, key=(*where, checkpoint_id)):
             found[write[1]]["writes"].append(write)
     return found
+
+
+async def _versioned(
+    conn: Any, tables: Tables, where: tuple[str, str], checkpoint_id: str | None, channels: Collection[str]
+) -> list[str]:
+    """Return those of `channels` that have a version at a checkpoint."""
+    rows = await conn.fetch(
+        f"SELECT wanted.channel FROM {tables.checkpoints} AS c, unnest($4::text[]) AS wanted (channel) "
+        "WHERE c.thread_id = $1::text AND c.checkpoint_ns = $2::text AND c.checkpoint_id = $3::text "
+        "AND c.checkpoint -> 'channel_versions' ? wanted.channel",
+        *where,
+        checkpoint_id or "",
+        list(channels),
+    )
+    return [channel for (channel,) in rows]
 
 
 async def _seeds(
@@ -122,7 +140,8 @@ async def _seeds(
         return {}
     rows = await conn.fetch(
         f"""
-        SELECT wanted.channel, b.type, b.blob, (c.checkpoint -> 'channel_values' -> wanted.channel)::text
+        SELECT wanted.channel, b.type, b.blob, (c.checkpoint -> 'channel_values' -> wanted.channel)::text,
+            c.checkpoint -> 'channel_versions' ->> wanted.channel
         FROM unnest($3::text[], $4::text[]) AS wanted (channel, id)
         JOIN {tables.checkpoints} AS c
             ON c.thread_id = $1::text AND c.checkpoint_ns = $2::text AND c.checkpoint_id = wanted.id
@@ -134,12 +153,16 @@ async def _seeds(
         list(seeds),
         list(seeds.values()),
     )
-    return {
-        channel: load_value(serde, (kind, value or b""), channel=channel, thread_id=where[0])
-        if kind
-        else json.loads(inline)
-        for channel, kind, value, inline in rows
-    }
+    found: dict[str, Any] = {}
+    for channel, kind, value, inside, version in rows:
+        key = (*where, seeds[channel])
+        if kind:
+            typed = (kind, value or b"")
+            found[channel] = load_value(serde, typed, channel=channel, key=key, slot=("value", version))
+        else:
+            check_inside(serde, channel, key, version)
+            found[channel] = json.loads(inside)
+    return found
 
 
 async def _writes(
@@ -150,7 +173,7 @@ async def _writes(
         return found
     rows = await conn.fetch(
         f"""
-        SELECT checkpoint_id, task_id, channel, type, blob FROM {tables.writes}
+        SELECT checkpoint_id, task_id, channel, type, blob, idx FROM {tables.writes}
         WHERE thread_id = $1 AND checkpoint_ns = $2 AND checkpoint_id = ANY ($3::text[]) AND channel = ANY ($4::text[])
         ORDER BY task_path COLLATE "C", task_id COLLATE "C", idx
         """,

@@ -1,13 +1,14 @@
 """Does what waits, as much of it at once as is waiting, on a few connections.
 
 In: pieces of work, handed over by many tasks of the event loop. Out: their results. Work belongs to the lane from the
-moment it is taken: a cancellation of the one who waits for it does not end it.
+moment it is taken: a cancellation of the one who waits for it does not reach it, nor the connection that it uses.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections import deque
+from collections.abc import Callable
 from typing import Any
 
 from langgraph_async.aio.spawn import spawn
@@ -21,20 +22,40 @@ SHARE = 16
 class Job:
     """A piece of work, and what came of it: `value`, or `error`."""
 
-    __slots__ = ("error", "future", "place", "taken", "value", "work")
+    __slots__ = ("error", "future", "place", "settled", "taken", "value", "work")
 
     def __init__(self, place: tuple[str, str], work: Any) -> None:
         self.place = place
         self.work = work
         self.future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.taken = False
+        self.settled = False
         self.value: Any = None
         self.error: BaseException | None = None
 
     def settle(self) -> None:
         """Wake whoever waits."""
+        self.settled = True
         if not self.future.done():
             self.future.set_result(None)
+
+    async def outcome(self, on_cancel: Callable[[Job], bool]) -> Any:
+        """Wait for what came of it.
+
+        Args:
+            on_cancel: Called when the one who waits is cancelled too early, and tells whether that one must wait on.
+        """
+        try:
+            await self.future
+        except asyncio.CancelledError:
+            if not self.settled and on_cancel(self):
+                # The cancellation took the future with it.
+                self.future = asyncio.get_running_loop().create_future()
+                await wait_settled(self.future)
+            raise
+        if self.error is not None:
+            raise self.error
+        return self.value
 
 
 class Lane:
@@ -43,41 +64,54 @@ class Lane:
     Args:
         width: Batches that may be under way at once.
         name: Name of the tasks that do them.
+        whole: Whether a cancellation is passed on only once what was begun is done, or at once.
     """
 
-    def __init__(self, width: int, name: str) -> None:
+    def __init__(self, width: int, name: str, *, whole: bool) -> None:
         self.width = width
+        self.whole = whole
         self._name = name
         self._workers: set[asyncio.Task[None]] = set()
 
     async def do(self, job: Job) -> Any:
         """Have a piece of work done and return what came of it.
 
-        A cancellation takes back work that has not been begun; otherwise it is passed on once the work is done.
+        A cancellation takes back work that has not been begun; otherwise see `whole`.
         """
         self._push(job)
         self._start()
-        try:
-            await job.future
-        except asyncio.CancelledError:
-            if not job.taken:
-                self._withdraw(job)
-                raise
-            if job.future.cancelled():
-                job.future = asyncio.get_running_loop().create_future()
-                await wait_settled(job.future)
-            raise
-        if job.error is not None:
-            raise job.error
-        return job.value
+        return await job.outcome(self._left)
 
-    async def finish(self) -> None:
-        """Wait until nothing is left to do."""
+    def _left(self, job: Job) -> bool:
+        if not job.taken:
+            self._withdraw(job)
+            return False
+        return self.whole
+
+    async def finish(self, patience_s: float | None = None) -> None:
+        """Wait until nothing is left to do.
+
+        Args:
+            patience_s: Seconds after which what is under way is cancelled, and what waits is refused.
+        """
+        deadline = None if patience_s is None else asyncio.get_running_loop().time() + patience_s
         while self._workers:
-            interrupted = await wait_settled(asyncio.gather(*self._workers, return_exceptions=True))
-            if interrupted is not None:
-                raise interrupted
+            left = None if deadline is None else max(0.0, deadline - asyncio.get_running_loop().time())
+            _, late = await asyncio.wait(self._workers, timeout=left)
+            if late:
+                self._refuse()
+                for worker in late:
+                    worker.cancel()
+                return
             await asyncio.sleep(0)  # the end of a worker starts another one if more came
+
+    def _refuse(self) -> None:
+        while self._ready():
+            batch = self._take(SHARE)
+            self._release(batch)
+            for job in batch:
+                job.error = ended_by(asyncio.CancelledError())
+                job.settle()
 
     def _start(self) -> None:
         workers = len(self._workers)
@@ -100,7 +134,7 @@ class Lane:
                 await self._run(batch)
             except BaseException as exc:
                 for job in batch:
-                    job.error = job.error or _ended_by(exc)
+                    job.error = job.error or ended_by(exc)
                 if isinstance(exc, asyncio.CancelledError):
                     raise
             finally:
@@ -131,17 +165,20 @@ class Lane:
         raise NotImplementedError
 
 
-def _ended_by(exc: BaseException) -> BaseException:
+def ended_by(exc: BaseException) -> BaseException:
+    """Return the error for those who wait for work that `exc` ended."""
     if isinstance(exc, asyncio.CancelledError):
-        return StorageError("The event loop ended while the database was asked.", reason="closed")
+        return StorageError(
+            "The saver was closed, or the event loop ended, before the database answered.", reason="closed"
+        )
     return exc
 
 
 class PlainLane(Lane):
     """A lane whose pieces of work do not depend on each other."""
 
-    def __init__(self, width: int, name: str) -> None:
-        super().__init__(width, name)
+    def __init__(self, width: int, name: str, *, whole: bool) -> None:
+        super().__init__(width, name, whole=whole)
         self._waiting: deque[Job] = deque()
 
     def _push(self, job: Job) -> None:

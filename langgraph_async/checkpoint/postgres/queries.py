@@ -16,6 +16,9 @@ from langgraph_async.constants import TASKS
 Key: TypeAlias = tuple[str, str, str]
 """Thread, namespace, checkpoint id."""
 
+SendRow: TypeAlias = tuple[str, str, str | None, bytes | None, int]
+"""Task id, channel, type tag, value, position."""
+
 PAGE_ROWS = 100
 _THREADS_PAGE = 500
 _WRITE_ORDER = 'w.task_path COLLATE "C", w.task_id COLLATE "C", w.idx'
@@ -25,10 +28,11 @@ def _whole(tables: Tables) -> str:
     """Return the columns of a `CheckpointRow` for a checkpoint `c`, and the joins that they need."""
     return f"""
         c.thread_id, c.checkpoint_ns, c.checkpoint_id, c.parent_checkpoint_id, c.checkpoint::text, c.metadata::text,
-        v.channels, v.kinds, v.stored, w.tasks, w.targets, w.kinds, w.written
+        v.channels, v.kinds, v.stored, w.tasks, w.targets, w.kinds, w.written, w.positions, v.versions
         FROM {{source}}
         CROSS JOIN LATERAL (
-            SELECT array_agg(b.channel) AS channels, array_agg(b.type) AS kinds, array_agg(b.blob) AS stored
+            SELECT array_agg(b.channel) AS channels, array_agg(b.version) AS versions, array_agg(b.type) AS kinds,
+                array_agg(b.blob) AS stored
             FROM jsonb_each_text(c.checkpoint -> 'channel_versions') AS named (channel, version)
             JOIN {tables.blobs} AS b
                 ON b.thread_id = c.thread_id AND b.checkpoint_ns = c.checkpoint_ns
@@ -36,9 +40,9 @@ def _whole(tables: Tables) -> str:
         ) AS v
         CROSS JOIN LATERAL (
             SELECT array_agg(o.task_id) AS tasks, array_agg(o.channel) AS targets,
-                array_agg(o.type) AS kinds, array_agg(o.blob) AS written
+                array_agg(o.type) AS kinds, array_agg(o.blob) AS written, array_agg(o.idx::text) AS positions
             FROM (
-                SELECT w.task_id, w.channel, w.type, w.blob FROM {tables.writes} AS w
+                SELECT w.task_id, w.channel, w.type, w.blob, w.idx FROM {tables.writes} AS w
                 WHERE w.thread_id = c.thread_id AND w.checkpoint_ns = c.checkpoint_ns
                     AND w.checkpoint_id = c.checkpoint_id
                 ORDER BY {_WRITE_ORDER}
@@ -51,7 +55,7 @@ class ReadLane(PlainLane):
     """The queue of those who want one checkpoint each."""
 
     def __init__(self, source: Source, tables: Tables, width: int) -> None:
-        super().__init__(width, "langgraph_async_read")
+        super().__init__(width, "langgraph_async_read", whole=False)
         self._source = source
         wanted = f"""
             unnest($1::text[], $2::text[], $3::text[]) WITH ORDINALITY AS p (thread_id, ns, id, n)
@@ -137,27 +141,25 @@ async def page(
     order = "c.checkpoint_id DESC, c.thread_id, c.checkpoint_ns"
     chosen = f"(SELECT * FROM {tables.checkpoints} AS c {where} ORDER BY {order} LIMIT {limit}) AS c"
     sql = f"SELECT {_whole(tables).format(source=chosen)} ORDER BY {order}"
-    return [CheckpointRow(*row) for row in await source.run(lambda conn: conn.fetch(sql, *arguments))]
+    return [CheckpointRow(*row) for row in await source.call(lambda conn: conn.fetch(sql, *arguments))]
 
 
-async def sends_of_old(
-    source: Source, tables: Tables, rows: Sequence[CheckpointRow]
-) -> dict[Key, list[tuple[str, bytes]]]:
+async def sends_of_old(source: Source, tables: Tables, rows: Sequence[CheckpointRow]) -> dict[Key, list[SendRow]]:
     """Return, for the checkpoints among `rows` that have an old format, the sends that stand on their parents."""
     old = [row for row in rows if waits_for_sends(row)]
     if not old:
         return {}
     sql = f"""
-        SELECT p.n, w.type, w.blob
+        SELECT p.n, w.task_id, w.channel, w.type, w.blob, w.idx
         FROM unnest($1::text[], $2::text[], $3::text[]) WITH ORDINALITY AS p (thread_id, ns, id, n)
         JOIN {tables.writes} AS w
             ON w.thread_id = p.thread_id AND w.checkpoint_ns = p.ns AND w.checkpoint_id = p.id AND w.channel = '{TASKS}'
         ORDER BY p.n, {_WRITE_ORDER}
     """
     columns = [[r.thread_id for r in old], [r.checkpoint_ns for r in old], [r.parent_id for r in old]]
-    found: dict[Key, list[tuple[str, bytes]]] = {}
-    for number, kind, value in await source.run(lambda conn: conn.fetch(sql, *columns)):
-        found.setdefault(old[number - 1].key, []).append((kind, value))
+    found: dict[Key, list[SendRow]] = {}
+    for number, *send in await source.call(lambda conn: conn.fetch(sql, *columns)):
+        found.setdefault(old[number - 1].key, []).append(tuple(send))
     return found
 
 
@@ -189,5 +191,5 @@ async def threads(source: Source, tables: Tables, after: tuple[str, str] | None)
         ORDER BY newest.id DESC, newest.thread_id
     """
     arguments = after or (None, None)
-    found: list[Any] = await source.run(lambda conn: conn.fetch(sql, *arguments))
+    found: list[Any] = await source.call(lambda conn: conn.fetch(sql, *arguments))
     return found

@@ -11,8 +11,6 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
-import anyio
-
 from langgraph_async.checkpoint.postgres.tables import Tables, quoted
 from langgraph_async.errors import StorageError
 
@@ -114,14 +112,15 @@ async def _alone(conn: Any, tables: Tables) -> AsyncIterator[None]:
     that are running, also for one that would wait for this lock.
     """
     key = zlib.crc32(b"langgraph_async setup " + tables.migrations.encode())
-    while not await conn.fetchval("SELECT pg_try_advisory_lock($1)", key):  # noqa: ASYNC110 - others are processes
-        await asyncio.sleep(_POLL_S)
     try:
+        while not await conn.fetchval("SELECT pg_try_advisory_lock($1)", key):  # noqa: ASYNC110 - others are processes
+            await asyncio.sleep(_POLL_S)
         yield
-    finally:
-        with anyio.CancelScope(shield=True):
-            if not conn.is_closed():
-                await conn.fetchval("SELECT pg_advisory_unlock($1)", key)
+    except BaseException:
+        if not conn.is_closed():  # asked while the answer was lost, it may hold the lock, or not
+            await conn.fetchval("SELECT pg_advisory_unlock($1)", key)
+        raise
+    await conn.fetchval("SELECT pg_advisory_unlock($1)", key)
 
 
 async def _refuse_shallow(conn: Any, tables: Tables) -> None:

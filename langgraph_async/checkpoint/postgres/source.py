@@ -1,6 +1,10 @@
 """Where connections come from: a pool of our own, a pool or a single connection of the user's.
 
 A connection that died is replaced. What was asked of it is asked once more where doing it twice is the same as once.
+
+No connection is ever taken, used or given back by a task that somebody else can cancel: that could keep it from the
+pool, or leave it in a transaction. A task of the source's own does so, to which a cancellation of the caller is passed
+on at most once, and only while the work itself is under way.
 """
 
 from __future__ import annotations
@@ -10,15 +14,21 @@ import warnings
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, TypeVar
 
 import asyncpg
 import asyncpg.pool
 
+from langgraph_async.aio.once import Interrupted, Once
+from langgraph_async.aio.spawn import spawn
+from langgraph_async.checkpoint.postgres.lane import Job, ended_by
 from langgraph_async.errors import StorageError
 
 T = TypeVar("T")
 
+PATIENCE_S = 5.0
+"""Seconds that closing gives to reads under way, to connections to be closed in good order, and so on."""
 _ATTEMPTS = 5
 _LOST = (
     asyncpg.PostgresConnectionError,
@@ -42,12 +52,21 @@ class Options:
 
 
 class _Connection(asyncpg.Connection):  # type: ignore[misc]
-    """A connection of our own pool. Nothing is ever set on it, so nothing has to be reset: one round trip less."""
+    """A connection of our own pool. What is set on it is set for good, so nothing is reset: one round trip less."""
 
     __slots__ = ()
 
     def get_reset_query(self) -> str:
         return ""
+
+
+async def _plan_once(conn: Any) -> None:
+    """Have the server keep the plan of each prepared statement: planning takes it as long as running them.
+
+    The plan does not depend on the arguments, which are arrays: the server knows nothing of them but that.
+    """
+    with suppress(asyncpg.UndefinedObjectError):  # PostgreSQL before 12 has no such setting
+        await conn.execute("SET plan_cache_mode = force_generic_plan")
 
 
 class Source:
@@ -64,7 +83,8 @@ class Source:
         self._pool: Any = None
         self._single: Any = None
         self._turn: asyncio.Lock | None = None
-        self._opening: asyncio.Lock | None = None
+        self._opening = Once("langgraph_async_connect")
+        self._calls: set[asyncio.Task[Any]] = set()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._closed = False
         if not isinstance(origin, str):
@@ -105,28 +125,79 @@ class Source:
         self._loop = loop
         if self._pool is not None or self._single is not None:
             return
-        if self._opening is None:
-            self._opening = asyncio.Lock()
-        async with self._opening:
-            if self._pool is None:
-                self._pool = await self._make_pool()
-
-    async def _make_pool(self) -> Any:
-        options = self._options
-        cache = {} if options.statement_cache else {"statement_cache_size": 0}
         try:
-            return await asyncpg.create_pool(
-                self._origin,
-                min_size=options.min_size,
-                max_size=options.max_size,
-                connection_class=_Connection,
-                **{**cache, **options.connect},
-            )
+            await self._opening.do(self._make_pool)
+        except Interrupted:
+            raise ended_by(asyncio.CancelledError()) from None
         except Exception as exc:
             raise translated(exc) from exc
 
+    async def _make_pool(self) -> None:
+        options = self._options
+        cache: dict[str, Any] = {"init": _plan_once} if options.statement_cache else {"statement_cache_size": 0}
+        pool = asyncpg.create_pool(
+            self._origin,
+            min_size=options.min_size,
+            max_size=options.max_size,
+            connection_class=_Connection,
+            **{**cache, **options.connect},
+        )
+        try:
+            await pool
+        except BaseException:
+            pool.terminate()
+            raise
+        self._pool = pool
+
+    async def call(
+        self,
+        work: Callable[[Any], Awaitable[T]],
+        *,
+        again: bool = True,
+        own_transaction: bool = False,
+        whole: bool = False,
+    ) -> T:
+        """Do what `run` does, in a task that belongs to the source, on behalf of a caller that may be cancelled.
+
+        Args:
+            work: See `run`. It is cancelled if the caller is.
+            again: See `run`.
+            own_transaction: See `run`.
+            whole: Pass a cancellation on only when work that has begun has ended, done or undone; otherwise at once.
+        """
+        job = Job(("", ""), work)
+        left = False
+
+        async def unless_left(conn: Any) -> Any:
+            if left:
+                return None
+            job.taken = True
+            try:
+                return await work(conn)
+            finally:
+                job.taken = False
+
+        async def serve() -> None:
+            job.value = await self.run(unless_left, again=again, own_transaction=own_transaction)
+            job.settle()  # now, so that the caller goes on in the same turn in which the task's end is noticed
+
+        task = spawn(serve(), name="langgraph_async_ask")
+        self._calls.add(task)
+        task.add_done_callback(partial(_ended, job, self._calls))
+
+        def leave(job: Job) -> bool:
+            nonlocal left
+            left = True
+            if job.taken:
+                task.cancel()
+                return whole
+            return False
+
+        result: T = await job.outcome(leave)
+        return result
+
     async def run(self, work: Callable[[Any], Awaitable[T]], *, again: bool = True, own_transaction: bool = False) -> T:
-        """Call `work` with a connection.
+        """Call `work` with a connection, in a task that nobody cancels but to close the saver.
 
         Args:
             work: May be called several times: after a deadlock, and, if `again`, once more when the connection died.
@@ -171,7 +242,7 @@ class Source:
                 if bare:
                     yield conn
                 else:  # a pooler may give each statement, and each half of one, to another server connection
-                    async with conn.transaction():
+                    async with transaction(conn):
                         yield conn
             return
         if self._turn is None:
@@ -183,15 +254,52 @@ class Source:
                     "first, or give the saver connections of its own: AsyncPostgresSaver.from_conn_string(...).",
                     reason="in_use",
                 )
-            yield self._single
+            try:
+                yield self._single
+            except asyncio.CancelledError:
+                if self._single.is_in_transaction():  # or is not known to have left it yet
+                    await self._single.execute("ROLLBACK")
+                raise
 
     async def close(self) -> None:
-        """Close what was opened here; a second call does nothing."""
-        if self._closed:
-            return
+        """Close what was opened here, once what is under way has ended, or has had time enough to."""
+        await self._finish(PATIENCE_S)
         self._closed = True
+        await self._opening.end(cancel=True)
         if isinstance(self._origin, str) and self._pool is not None:
-            await self._pool.close()
+            with suppress(TimeoutError):  # the pool has cut its connections then
+                async with asyncio.timeout(PATIENCE_S):
+                    await self._pool.close()
+        await self._finish(PATIENCE_S)
+
+    async def _finish(self, patience_s: float) -> None:
+        if self._calls:
+            _, late = await asyncio.wait(self._calls, timeout=patience_s)
+            for task in late:
+                task.cancel()
+
+
+def _ended(job: Job, calls: set[asyncio.Task[Any]], task: asyncio.Task[Any]) -> None:
+    calls.discard(task)
+    job.error = ended_by(asyncio.CancelledError()) if task.cancelled() else task.exception()
+    job.settle()
+
+
+@asynccontextmanager
+async def transaction(conn: Any) -> AsyncIterator[None]:
+    """Do what is done inside in a transaction.
+
+    Unlike one of asyncpg's, it is over also when its first or its last statement was cancelled.
+    """
+    try:
+        await conn.execute("BEGIN ISOLATION LEVEL READ COMMITTED")
+        yield
+        await conn.execute("COMMIT")
+    except BaseException as exc:
+        if not conn.is_closed() and (conn.is_in_transaction() or isinstance(exc, asyncio.CancelledError)):
+            with suppress(asyncpg.PostgresError, asyncpg.InterfaceError, OSError):  # the transaction is gone with it
+                await conn.execute("ROLLBACK")
+        raise
 
 
 def is_lost(exc: BaseException) -> bool:
@@ -208,6 +316,8 @@ def translated(exc: BaseException) -> BaseException:
     reason, advice = "failed", str(exc)
     if isinstance(exc, (asyncpg.UndefinedTableError, asyncpg.UndefinedColumnError, asyncpg.InvalidSchemaNameError)):
         advice = f"{exc}. Create the tables once: await saver.setup()"
+    elif isinstance(exc, (asyncpg.CharacterNotInRepertoireError, asyncpg.UntranslatableCharacterError)):
+        advice = f"a name has a NUL character, which PostgreSQL cannot hold ({exc})"
     elif isinstance(exc, (asyncpg.DiskFullError, asyncpg.OutOfMemoryError)):
         reason = "full"
     elif isinstance(exc, (asyncpg.ReadOnlySQLTransactionError, asyncpg.InsufficientPrivilegeError)):

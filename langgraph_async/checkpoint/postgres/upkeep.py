@@ -12,9 +12,12 @@ from typing import Any
 
 from langgraph_async.checkpoint.postgres.dump import load_metadata
 from langgraph_async.checkpoint.postgres.history import ancestors, stored_there
+from langgraph_async.checkpoint.postgres.moved import copy_placed_rows
+from langgraph_async.checkpoint.postgres.source import transaction
 from langgraph_async.checkpoint.postgres.tables import GATE, Tables
-from langgraph_async.checkpoint.rows import unsnapshotted
+from langgraph_async.checkpoint.rows import placed, unsnapshotted
 from langgraph_async.errors import ConfigError
+from langgraph_async.serde.base import SerializerProtocol
 
 _SWEPT = 100
 """Threads that one transaction deletes: others are not to wait long."""
@@ -36,7 +39,7 @@ async def _take_gates(conn: Any, tables: Tables, threads: Iterable[str], *, head
 
 async def delete_threads(conn: Any, tables: Tables, threads: Collection[str]) -> None:
     """Delete everything of some threads."""
-    async with conn.transaction(isolation="read_committed"):
+    async with transaction(conn):
         await _take_gates(conn, tables, threads, head_moves=False)
         for table in (tables.checkpoints, tables.writes, tables.blobs):
             await conn.execute(f"DELETE FROM {table} WHERE thread_id = ANY ($1::text[])", list(threads))
@@ -53,7 +56,7 @@ async def delete_untouched(conn: Any, tables: Tables, before: str) -> int:
             AND max(checkpoint_id) LIKE '________-____-6___-____-____________'
         LIMIT {_SWEPT}
     """
-    async with conn.transaction(isolation="read_committed"):
+    async with transaction(conn):
         rows = await conn.fetch(untouched.format(where=""), before)
         threads = [thread_id for (thread_id,) in rows]
         if not threads:
@@ -67,21 +70,25 @@ async def delete_untouched(conn: Any, tables: Tables, before: str) -> int:
         return len(still)
 
 
-async def copy_thread(conn: Any, tables: Tables, source: str, target: str) -> None:
+async def copy_thread(conn: Any, tables: Tables, serde: SerializerProtocol, source: str, target: str) -> None:
     """Copy everything of a thread to one that does not exist.
 
     Raises:
         ConfigError: The target exists.
+        EncryptionError: A row cannot be decrypted, to be encrypted for its new place.
     """
     if source == target:
         return
-    async with conn.transaction(isolation="read_committed"):
+    async with transaction(conn):
         await _take_gates(conn, tables, (source,), head_moves=False)
         if not await _exists(conn, tables, source):
             return
         if await _exists(conn, tables, target):
             raise _in_use(source, target)
-        await _copy_rows(conn, tables, source, target)
+        if placed(serde) is None:
+            await _copy_rows(conn, tables, source, target)
+        else:
+            await copy_placed_rows(conn, tables, serde, source, target)
 
 
 async def _copy_rows(conn: Any, tables: Tables, source: str, target: str) -> None:
@@ -112,7 +119,7 @@ async def _exists(conn: Any, tables: Tables, thread_id: str) -> bool:
 
 async def keep_latest(conn: Any, tables: Tables, thread_id: str) -> None:
     """Keep the newest checkpoint of each namespace, and the ancestors that it is rebuilt from."""
-    async with conn.transaction(isolation="read_committed"):
+    async with transaction(conn):
         await _take_gates(conn, tables, (thread_id,), head_moves=False)
         heads = await conn.fetch(
             f"SELECT checkpoint_ns, max(checkpoint_id) FROM {tables.checkpoints} WHERE thread_id = $1 GROUP BY 1",
@@ -133,7 +140,7 @@ async def keep_latest(conn: Any, tables: Tables, thread_id: str) -> None:
 async def delete_runs(conn: Any, tables: Tables, run_ids: Collection[str]) -> None:
     """Delete the checkpoints of these runs, except those that surviving ones are rebuilt from."""
     of_runs = f"FROM {tables.checkpoints} WHERE metadata ->> 'run_id' = ANY ($1::text[])"
-    async with conn.transaction(isolation="read_committed"):
+    async with transaction(conn):
         threads = await conn.fetch(f"SELECT DISTINCT thread_id {of_runs}", list(run_ids))
         await _take_gates(conn, tables, [thread_id for (thread_id,) in threads], head_moves=True)
         rows = await conn.fetch(f"SELECT thread_id, checkpoint_ns, checkpoint_id {of_runs}", list(run_ids))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
@@ -17,13 +18,22 @@ from langgraph_async.checkpoint.base import (
     Checkpoint,
     CheckpointMetadata,
     CheckpointTuple,
+    Claim,
     DeltaChannelHistory,
     StepCommit,
     TaskWrites,
     get_checkpoint_id,
 )
-from langgraph_async.checkpoint.rows import check_strategy, checked_ids, checkpoint_of, next_version, place_of
+from langgraph_async.checkpoint.rows import (
+    check_storable,
+    check_strategy,
+    checked_ids,
+    checkpoint_of,
+    next_version,
+    place_of,
+)
 from langgraph_async.checkpoint.sqlite import queries, upkeep
+from langgraph_async.checkpoint.sqlite.claims import OFFERED, Claims
 from langgraph_async.checkpoint.sqlite.database import Database, Options
 from langgraph_async.checkpoint.sqlite.dump import dump_commit, load_metadata, load_tuple
 from langgraph_async.checkpoint.sqlite.history import delta_history
@@ -54,21 +64,31 @@ class AsyncSqliteSaver(BaseCheckpointSaver[str]):
             it, and it must not be in a transaction of yours meanwhile.
         serde: The serializer for values.
         ttl_s: Age in seconds at which `asweep` deletes a thread; None: never.
+        claims: Lock a thread, by a file beside the database, while a run that begins with a node goes on: another
+            process, or another saver, then does not run the same node. Not on Windows.
     """
 
     can_commit: ClassVar[bool] = True
+    keeps_ancestors: ClassVar[bool] = True
 
     def __init__(
-        self, conn: aiosqlite.Connection, *, serde: SerializerProtocol | None = None, ttl_s: float | None = None
+        self,
+        conn: aiosqlite.Connection,
+        *,
+        serde: SerializerProtocol | None = None,
+        ttl_s: float | None = None,
+        claims: bool = True,
     ) -> None:
         super().__init__(serde=serde)
-        self._prepare(Database(conn, Options()), ttl_s)
+        self._prepare(Database(conn, Options()), ttl_s, claims)
 
-    def _prepare(self, database: Database, ttl_s: float | None) -> None:
+    def _prepare(self, database: Database, ttl_s: float | None, claims: bool) -> None:
         if ttl_s is not None and ttl_s <= 0:
             raise ValueError(f"ttl_s must be positive, or None for threads that stay, got {ttl_s!r}.")
         self._database = database
         self._ttl_s = ttl_s
+        self.can_claim = claims and OFFERED
+        self._claims = Claims()
 
     @classmethod
     def from_conn_string(
@@ -79,6 +99,7 @@ class AsyncSqliteSaver(BaseCheckpointSaver[str]):
         synchronous: Literal["FULL", "NORMAL"] = "FULL",
         busy_timeout_s: float = 10.0,
         ttl_s: float | None = None,
+        claims: bool = True,
     ) -> Self:
         """Return a saver for a file, to be used in ``async with``, or closed with `aclose`.
 
@@ -89,6 +110,7 @@ class AsyncSqliteSaver(BaseCheckpointSaver[str]):
                 faster: a power cut may undo the last commits, each as a whole; a crash of the process undoes none.
             busy_timeout_s: Seconds to wait for another process that holds the database's lock.
             ttl_s: Age in seconds at which `asweep` deletes a thread; None: never.
+            claims: See `AsyncSqliteSaver`.
 
         Raises:
             ValueError: An option has no such value.
@@ -100,7 +122,7 @@ class AsyncSqliteSaver(BaseCheckpointSaver[str]):
         saver = cls.__new__(cls)
         BaseCheckpointSaver.__init__(saver, serde=serde)
         options = Options(synchronous=synchronous, busy_timeout_s=busy_timeout_s)
-        saver._prepare(Database(os.fspath(conn_string), options), ttl_s)
+        saver._prepare(Database(os.fspath(conn_string), options), ttl_s, claims)
         return saver
 
     async def setup(self) -> None:
@@ -112,7 +134,11 @@ class AsyncSqliteSaver(BaseCheckpointSaver[str]):
         await self._database.close()
 
     async def __aenter__(self) -> Self:
-        await self.setup()
+        try:
+            await self.setup()
+        except asyncio.CancelledError:  # nobody will leave what was not entered
+            await self.aclose()
+            raise
         return self
 
     async def __aexit__(
@@ -129,6 +155,7 @@ class AsyncSqliteSaver(BaseCheckpointSaver[str]):
     async def aget_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
         """Return the named checkpoint, or the newest of the namespace; None when there is none."""
         place = place_of(config)
+        check_storable(*place, nul=True)
         found = await self._database.read(lambda conn, reading: reading.one(conn, place))
         return None if found is None else load_tuple(self.serde, *found)
 
@@ -196,7 +223,9 @@ class AsyncSqliteSaver(BaseCheckpointSaver[str]):
         """Return, for each channel, the nearest stored value above the named checkpoint and the writes after it."""
         if not channels:
             return {}
-        walk = partial(delta_history, serde=self.serde, place=place_of(config), channels=channels)
+        place = place_of(config)
+        check_storable(*place, nul=True)
+        walk = partial(delta_history, serde=self.serde, place=place, channels=channels)
         found: dict[str, DeltaChannelHistory] = await self._database.read(walk)
         return found
 
@@ -241,29 +270,38 @@ class AsyncSqliteSaver(BaseCheckpointSaver[str]):
         if failure is not None:
             raise failure
 
+    async def aclaim(self, thread_id: str) -> Claim | None:
+        """Claim a thread for a run, or return None when it is claimed already."""
+        return self._claims.claim(await self._database.path(), str(thread_id))
+
     # -- whole threads --------------------------------------------------------------------------------------
 
     async def adelete_thread(self, thread_id: str) -> None:
         """Delete everything of a thread, and nothing of any other."""
+        check_storable(str(thread_id), nul=True)
         await self._database.write(partial(upkeep.delete_thread, thread_id=str(thread_id)))
 
     async def adelete_for_runs(self, run_ids: Sequence[str]) -> None:
         """Delete the checkpoints of these runs, except those that delta channels of surviving ones need."""
         runs = checked_ids(run_ids, "run_ids")
+        check_storable(*runs, nul=True)
         if runs:
             await self._database.write(partial(upkeep.delete_runs, serde=self.serde, run_ids=runs))
 
     async def acopy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
         """Copy all namespaces, checkpoints and writes of a thread; an unknown source copies nothing."""
+        check_storable(str(source_thread_id), str(target_thread_id), nul=True)
         source, target = str(source_thread_id), str(target_thread_id)
-        await self._database.write(partial(upkeep.copy_thread, source=source, target=target))
+        await self._database.write(partial(upkeep.copy_thread, serde=self.serde, source=source, target=target))
 
     async def aprune(
         self, thread_ids: Sequence[str], *, strategy: Literal["keep_latest", "delete"] = "keep_latest"
     ) -> None:
         """Keep only the newest checkpoint of each namespace of these threads, or nothing at all."""
         check_strategy(strategy)
-        for thread_id in checked_ids(thread_ids, "thread_ids"):
+        ids = checked_ids(thread_ids, "thread_ids")
+        check_storable(*ids, nul=True)
+        for thread_id in ids:
             if strategy == "delete":
                 await self.adelete_thread(thread_id)
             else:
@@ -294,9 +332,11 @@ def _selection(
     config: RunnableConfig | None, filter: Mapping[str, Any] | None, before: RunnableConfig | None
 ) -> queries.Selection:
     bound = get_checkpoint_id(before) if before else None
+    check_storable(bound, nul=True)
     if config is None:
         return queries.Selection(before=bound, filter=filter or {})
     thread_id, ns, checkpoint_id = place_of(config)
+    check_storable(thread_id, ns, checkpoint_id, nul=True)
     named = config.get(CONF, {}).get(CHECKPOINT_NS) is not None
     return queries.Selection(thread_id, ns if named else None, checkpoint_id, bound, filter or {})
 

@@ -6,11 +6,13 @@ import asyncio
 import sqlite3
 import threading
 import warnings
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import aiosqlite
 
+from langgraph_async.aio.once import Interrupted, Once
 from langgraph_async.checkpoint.sqlite.group import store_batch
 from langgraph_async.checkpoint.sqlite.lane import Lane
 from langgraph_async.checkpoint.sqlite.queries import Reading, read_batch
@@ -31,12 +33,13 @@ class Options:
 
 @dataclass(frozen=True, slots=True)
 class _Open:
-    """What is there once a database is open."""
+    """What is there once a database is open; `path` is empty for one that is in no file."""
 
     loop: asyncio.AbstractEventLoop
     writer: Lane
     reader: Lane
     reading: Reading
+    path: str
     own: tuple[aiosqlite.Connection, ...]
 
 
@@ -52,7 +55,8 @@ class Database:
         self._source = source
         self._options = options
         self._open: _Open | None = None
-        self._opening: asyncio.Lock | None = None
+        self._opening = Once("langgraph_async_sqlite_open")
+        self._closing = Once("langgraph_async_sqlite_close")
         self._closed = False
 
     def __del__(self) -> None:
@@ -105,12 +109,20 @@ class Database:
     def _name(self) -> str:
         return self._source if isinstance(self._source, str) else ""
 
+    async def path(self) -> str:
+        """Return the path of the database's file; empty for a database that nobody else can see."""
+        return (await self.opened()).path
+
     async def close(self) -> None:
         """Do what is left to do, and close what was opened here; a second call does nothing.
 
         A cancellation is passed on once everything is closed.
         """
         self._closed = True
+        await self._closing.do_whole(self._close)
+
+    async def _close(self) -> None:
+        await self._opening.end()
         opened = self._open
         if opened is None:
             return
@@ -122,38 +134,42 @@ class Database:
             await _close(opened.own)
 
     async def _open_once(self) -> _Open:
-        if self._opening is None:
-            self._opening = asyncio.Lock()
-        async with self._opening:
-            if self._closed:
-                raise StorageError(f"The SQLite saver for {self._source!r} is closed.", reason="closed")
-            if self._open is None:
-                self._open = await self._connect()
+        # In a task of its own: a connection whose opening or closing is cancelled leaves its thread behind.
+        if not self._closed:
+            with suppress(Interrupted):
+                await self._opening.do(self._connect)
+        if self._closed or self._open is None:
+            raise StorageError(f"The SQLite saver for {self._source!r} is closed.", reason="closed")
         return self._open
 
-    async def _connect(self) -> _Open:
+    async def _connect(self) -> None:
         own: list[aiosqlite.Connection] = []
         try:
-            if isinstance(self._source, str):
-                conn = await self._connection(own)
-                await conn.execute_fetchall(f"PRAGMA synchronous = {self._options.synchronous}")
-            else:
-                conn = await _started(self._source)
-            has_path = await prepare(conn, busy_timeout_s=self._options.busy_timeout_s)
-            second = conn
-            if own and await _is_file(conn):
-                second = await self._connection(own)
-                await second.execute_fetchall("PRAGMA query_only = ON")
-            writer, reader = Lane(conn, "write", store_batch), Lane(second, "read", read_batch)
-            await writer.open()
-            await reader.open()
+            self._open = await self._opened_with(own)
         except BaseException as exc:
             await _close(own)
             if (error := translated(exc, self._name)) is exc:
                 raise
             raise error from exc
+
+    async def _opened_with(self, own: list[aiosqlite.Connection]) -> _Open:
+        """Open; `own` gets the connections that were made for it."""
+        if isinstance(self._source, str):
+            conn = await self._connection(own)
+            await conn.execute_fetchall(f"PRAGMA synchronous = {self._options.synchronous}")
+        else:
+            conn = await _started(self._source)
+        has_path = await prepare(conn, busy_timeout_s=self._options.busy_timeout_s)
+        second = conn
+        path = await _path(conn)
+        if own and path:
+            second = await self._connection(own)
+            await second.execute_fetchall("PRAGMA query_only = ON")
+        writer, reader = Lane(conn, "write", store_batch), Lane(second, "read", read_batch)
+        await writer.open()
+        await reader.open()
         reading = Reading() if has_path else Reading("''")
-        return _Open(asyncio.get_running_loop(), writer, reader, reading, tuple(own))
+        return _Open(asyncio.get_running_loop(), writer, reader, reading, path, tuple(own))
 
     async def _connection(self, own: list[aiosqlite.Connection]) -> aiosqlite.Connection:
         assert isinstance(self._source, str)
@@ -202,15 +218,18 @@ async def _started(conn: aiosqlite.Connection) -> aiosqlite.Connection:
     return conn
 
 
-async def _is_file(conn: aiosqlite.Connection) -> bool:
-    """Tell whether a second connection would see the same database."""
+async def _path(conn: aiosqlite.Connection) -> str:
+    """Return the path of the database's file; empty if a second connection would not see the same database."""
     rows = await conn.execute_fetchall("SELECT file FROM pragma_database_list WHERE name = 'main'")
-    return any(file for (file,) in rows)
+    return next((str(file) for (file,) in rows if file), "")
 
 
 async def _close(connections: tuple[aiosqlite.Connection, ...] | list[aiosqlite.Connection]) -> None:
+    failure: sqlite3.Error | None = None
     for conn in reversed(connections):
         try:
             await conn.close()
         except sqlite3.Error as exc:
-            raise translated(exc) from exc
+            failure = exc
+    if failure is not None:
+        raise translated(failure) from failure

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from langgraph_async.checkpoint.base import (
     Checkpoint,
@@ -21,13 +20,17 @@ from langgraph_async.checkpoint.base import (
     get_checkpoint_metadata,
 )
 from langgraph_async.checkpoint.rows import (
+    CHECKPOINT_SLOT,
+    CheckpointKey,
     TypedBytes,
+    check_storable,
     checkpoint_of,
     config_of,
     dump_value,
     load_value,
     place_of,
     positioned,
+    text_version,
 )
 from langgraph_async.config import RunnableConfig
 from langgraph_async.constants import TASKS, Missing
@@ -44,8 +47,7 @@ TaskKey: TypeAlias = tuple[str, str, str, str]
 _encode = json.JSONEncoder(ensure_ascii=False).encode
 
 
-@dataclass(frozen=True, slots=True)
-class DumpedTask:
+class DumpedTask(NamedTuple):
     """The writes of one task.
 
     Attributes:
@@ -61,8 +63,7 @@ class DumpedTask:
     replace: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Dumped:
+class Dumped(NamedTuple):
     """One commit, ready to be stored as a whole."""
 
     thread_id: str
@@ -84,9 +85,10 @@ def dump_commit(serde: SerializerProtocol, config: RunnableConfig, commit: StepC
         SerializationError: A value cannot be stored; the message names its channel.
     """
     thread_id, ns, parent_id = place_of(config)
+    check_storable(thread_id, ns, parent_id, nul=True)
     tasks: list[DumpedTask] = []
     if commit.writes:
-        key = checkpoint_of(config)
+        key = (thread_id, ns, parent_id) if parent_id is not None else checkpoint_of(config)
         tasks = [_dump_task(serde, key, task) for task in commit.writes]
     row = None
     if commit.checkpoint is not None:
@@ -95,30 +97,31 @@ def dump_commit(serde: SerializerProtocol, config: RunnableConfig, commit: StepC
             ns,
             commit.checkpoint["id"],
             parent_id,
-            *_dump_checkpoint(serde, commit.checkpoint, thread_id),
+            *_dump_checkpoint(serde, commit.checkpoint, (thread_id, ns, commit.checkpoint["id"])),
             _dump_metadata(config, commit.metadata or {}, thread_id),
         )
     return Dumped(thread_id, ns, commit.expected_head, tasks, row)
 
 
-def _dump_task(serde: SerializerProtocol, key: tuple[str, str, str], task: TaskWrites) -> DumpedTask:
+def _dump_task(serde: SerializerProtocol, key: CheckpointKey, task: TaskWrites) -> DumpedTask:
     positions, overwrite = positioned(task.writes)
     label = f"{task.task_id} ({task.path})" if task.path else task.task_id
     rows: list[WriteRow] = []
     for idx, (channel, value) in positions.items():
-        kind, data = dump_value(serde, value, channel=channel, thread_id=key[0], task=label)
+        slot = ("write", task.task_id, idx)
+        kind, data = dump_value(serde, value, channel=channel, key=key, slot=slot, task=label)
         rows.append((*key, task.task_id, task.path, idx, channel, kind, data))
     return DumpedTask((*key, task.task_id), rows, overwrite, task.replace)
 
 
-def _dump_checkpoint(serde: SerializerProtocol, checkpoint: Checkpoint, thread_id: str) -> TypedBytes:
+def _dump_checkpoint(serde: SerializerProtocol, checkpoint: Checkpoint, key: CheckpointKey) -> TypedBytes:
     try:
-        return serde.dumps_typed(checkpoint)
-    except Exception:  # noqa: BLE001 - raised again below
+        return dump_value(serde, checkpoint, channel="checkpoint", key=key, slot=CHECKPOINT_SLOT)
+    except SerializationError:
         # All values are in one piece. One by one, the bad one raises an error that names it.
         for channel, value in checkpoint["channel_values"].items():
-            dump_value(serde, value, channel=channel, thread_id=thread_id)
-        return dump_value(serde, checkpoint, channel="checkpoint", thread_id=thread_id)
+            dump_value(serde, value, channel=channel, key=key, slot=("value", ""))
+        raise
 
 
 def _dump_metadata(config: RunnableConfig, metadata: CheckpointMetadata, thread_id: str) -> bytes:
@@ -152,19 +155,19 @@ def load_metadata(data: bytes | str | None) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def load_checkpoint(serde: SerializerProtocol, data: tuple[str | None, bytes], *, thread_id: str) -> Checkpoint:
+def load_checkpoint(serde: SerializerProtocol, data: tuple[str | None, bytes], *, key: CheckpointKey) -> Checkpoint:
     """Return the checkpoint of a row, with the parts that old formats lack or kept elsewhere.
 
     Raises:
         SerializationError: It cannot be read; the message names the channel, when that is known, and the thread.
     """
     try:
-        checkpoint: Any = load_value(serde, _typed(data), channel="checkpoint", thread_id=thread_id)
+        checkpoint: Any = load_value(serde, typed(data), channel="checkpoint", key=key, slot=CHECKPOINT_SLOT)
     except SerializationError as exc:
         if exc.path[1:2] != ("channel_values",) or len(exc.path) < 3:
             raise
         raise SerializationError(
-            f"Cannot read {exc.path[2]!r} on thread {thread_id!r}: {exc.__cause__}", path=exc.path[2:]
+            f"Cannot read {exc.path[2]!r} on thread {key[0]!r}: {exc.__cause__}", path=exc.path[2:]
         ) from exc.__cause__
     checkpoint.setdefault("channel_values", {})
     checkpoint.setdefault("updated_channels", None)
@@ -173,34 +176,46 @@ def load_checkpoint(serde: SerializerProtocol, data: tuple[str | None, bytes], *
         versions = checkpoint["channel_versions"]
         checkpoint["channel_values"][TASKS] = list(sends)
         versions[TASKS] = max(versions.values(), default=1)
+    _use_text_versions(checkpoint)
     return checkpoint  # type: ignore[no-any-return]
 
 
-def load_writes(serde: SerializerProtocol, rows: Iterable[Sequence[Any]], *, thread_id: str) -> list[PendingWrite]:
-    """Return the writes of rows of task id, channel, type tag and value.
+def _use_text_versions(checkpoint: Any) -> None:
+    """Turn versions that other savers stored as numbers into text: those that this one makes must sort after them."""
+    marks = (checkpoint["channel_versions"], *checkpoint["versions_seen"].values())
+    for mark in marks:
+        for key, version in mark.items():
+            if not isinstance(version, str):
+                mark[key] = text_version(version)
+
+
+def load_writes(serde: SerializerProtocol, rows: Iterable[Sequence[Any]], *, key: CheckpointKey) -> list[PendingWrite]:
+    """Return the writes of rows of task id, channel, type tag, value and position.
 
     Raises:
         SerializationError: One cannot be read; the message names its channel.
     """
     return [
-        (task_id, channel, load_value(serde, _typed((kind, value)), channel=channel, thread_id=thread_id))
-        for task_id, channel, kind, value in rows
+        (task, channel, load_value(serde, typed((kind, value)), channel=channel, key=key, slot=("write", task, idx)))
+        for task, channel, kind, value, idx in rows
     ]
 
 
 def load_tuple(serde: SerializerProtocol, row: Sequence[Any], writes: Iterable[Sequence[Any]]) -> CheckpointTuple:
     """Return the checkpoint of a whole row together with those of its writes."""
     thread_id, ns, checkpoint_id, parent_id, kind, data, metadata = row
+    key = (thread_id, ns, checkpoint_id)
     return CheckpointTuple(
-        config=config_of(thread_id, ns, checkpoint_id),
-        checkpoint=load_checkpoint(serde, (kind, data), thread_id=thread_id),
+        config=config_of(*key),
+        checkpoint=load_checkpoint(serde, (kind, data), key=key),
         metadata=load_metadata(metadata),  # type: ignore[arg-type]
         parent_config=config_of(thread_id, ns, parent_id) if parent_id else None,
-        pending_writes=load_writes(serde, writes, thread_id=thread_id),
+        pending_writes=load_writes(serde, writes, key=key),
     )
 
 
-def _typed(data: tuple[str | None, bytes | None]) -> TypedBytes:
+def typed(data: tuple[str | None, bytes | None]) -> TypedBytes:
+    """Return the tag and the bytes of a row, which may lack either."""
     kind, value = data
     return kind or "msgpack", value or b""
 
@@ -215,4 +230,5 @@ __all__ = [
     "load_metadata",
     "load_tuple",
     "load_writes",
+    "typed",
 ]

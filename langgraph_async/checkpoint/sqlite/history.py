@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
 from langgraph_async.checkpoint.base import Checkpoint, DeltaChannelHistory, PendingWrite
-from langgraph_async.checkpoint.rows import Place
+from langgraph_async.checkpoint.peek import stored_channels
+from langgraph_async.checkpoint.rows import CheckpointKey, Place
 from langgraph_async.checkpoint.sqlite.dump import load_checkpoint, load_writes
 from langgraph_async.checkpoint.sqlite.queries import Key, Reading
 from langgraph_async.checkpoint.sqlite.schema import fetch
@@ -26,9 +27,37 @@ _CHAIN = """
 """
 
 
+class Ancestor:
+    """A checkpoint further up.
+
+    Attributes:
+        checkpoint_id: It.
+        stored: Channels that have a value there.
+    """
+
+    __slots__ = ("_key", "_row", "_serde", "checkpoint_id", "stored")
+
+    def __init__(self, key: CheckpointKey, row: tuple[str | None, bytes], serde: SerializerProtocol):
+        self.checkpoint_id = key[2]
+        self._key = key
+        self._row = row
+        self._serde = serde
+        kind, data = row
+        stored = None if kind is None else stored_channels((kind, data))
+        self.stored: Collection[str] = self.values().keys() if stored is None else stored
+
+    def values(self) -> dict[str, Any]:
+        """Return the values, by channel."""
+        return self.read()["channel_values"]
+
+    def read(self) -> Checkpoint:
+        """Return the checkpoint."""
+        return load_checkpoint(self._serde, self._row, key=self._key)
+
+
 def ancestors(
     conn: sqlite3.Connection, serde: SerializerProtocol, thread_id: str, ns: str, checkpoint_id: str
-) -> Iterator[tuple[str, Checkpoint]]:
+) -> Iterator[Ancestor]:
     """Yield the stored ancestors of a checkpoint, nearest first, without itself; read one by one as they are taken."""
     cursor = conn.cursor()
     cursor.row_factory = None
@@ -40,9 +69,20 @@ def ancestors(
             if ancestor in visited:
                 return
             visited.add(ancestor)
-            yield ancestor, load_checkpoint(serde, (kind, data), thread_id=thread_id)
+            yield Ancestor((thread_id, ns, ancestor), (kind, data), serde)
     finally:
         cursor.close()
+
+
+def _itself(
+    conn: sqlite3.Connection, serde: SerializerProtocol, thread_id: str, ns: str, checkpoint_id: str
+) -> Ancestor | None:
+    rows = fetch(
+        conn,
+        "SELECT type, checkpoint FROM checkpoints WHERE thread_id = ? AND checkpoint_ns = ? AND checkpoint_id = ?",
+        (thread_id, ns, checkpoint_id),
+    )
+    return Ancestor((thread_id, ns, checkpoint_id), rows[0], serde) if rows else None
 
 
 def delta_history(
@@ -58,15 +98,23 @@ def delta_history(
     wanted = set(channels)
     takers: dict[Key, frozenset[str]] = {}  # nearest first; channels without a value until there
     walk = ancestors(conn, serde, thread_id, ns, start or "")
+    oldest: Ancestor | None = None
     while wanted and (step := next(walk, None)) is not None:
-        takers[thread_id, ns, step[0]] = frozenset(wanted)
-        values: dict[str, Any] = step[1]["channel_values"]
-        for name in wanted & values.keys():
-            found[name]["seed"] = values[name]
-        wanted -= values.keys()
+        oldest = step
+        takers[thread_id, ns, step.checkpoint_id] = frozenset(wanted)
+        stored = wanted.intersection(step.stored)
+        if stored:
+            values = step.values()
+            for name in stored:
+                found[name]["seed"] = values[name]
+            wanted -= stored
     walk.close()  # type: ignore[attr-defined]
+    if wanted:
+        left = oldest or _itself(conn, serde, thread_id, ns, start or "")
+        for name in wanted.intersection(left.read()["channel_versions"] if left is not None else ()):
+            found[name]["cut"] = True
     writes = reading.writes_of(conn, list(takers), channels=list(channels))
     for key in reversed(takers):
-        for write in load_writes(serde, [row for row in writes[key] if row[1] in takers[key]], thread_id=thread_id):
+        for write in load_writes(serde, [row for row in writes[key] if row[1] in takers[key]], key=key):
             later[write[1]].append(write)
     return found

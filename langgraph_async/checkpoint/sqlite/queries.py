@@ -25,6 +25,7 @@ PAGE_BYTES = 4_000_000
 """Stored size of checkpoints at which a page ends early."""
 _PAGE_ROWS = 100
 _INT64 = 2**63
+_WRITE_COLUMNS = "w.task_id, w.channel, w.type, w.value, w.idx"
 _PLAIN_KEY = re.compile(r"[A-Za-z0-9_.-]+")
 
 
@@ -73,7 +74,7 @@ class Reading:
             return None
         writes = fetch(
             conn,
-            "SELECT w.task_id, w.channel, w.type, w.value FROM writes AS w "
+            f"SELECT {_WRITE_COLUMNS} FROM writes AS w "
             "WHERE w.thread_id = ? AND w.checkpoint_ns = ? AND w.checkpoint_id = ? "
             f"ORDER BY {self.path}, w.task_id, w.idx",
             rows[0][:3],
@@ -90,7 +91,7 @@ class Reading:
         keys: Sequence[Key],
         *,
         channels: Sequence[str] | None = None,
-        columns: str = "w.task_id, w.channel, w.type, w.value",
+        columns: str = _WRITE_COLUMNS,
     ) -> dict[Key, list[Any]]:
         """Return the rows of the writes of several checkpoints, each in their order."""
         found: dict[Key, list[Any]] = {key: [] for key in keys}

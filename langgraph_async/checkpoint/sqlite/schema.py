@@ -150,6 +150,12 @@ def _code(exc: sqlite3.Error) -> int:
 
 def translated(exc: BaseException, name: str = "") -> BaseException:
     """Return the error to raise for one of the database `name`; any other error is returned as it is."""
+    if isinstance(exc, UnicodeEncodeError):
+        error = StorageError(
+            f"SQLite cannot hold the name {exc.object!r}, which has half a surrogate pair. Nothing was stored.",
+        )
+        error.__cause__ = exc
+        return error
     if not isinstance(exc, sqlite3.Error):
         return exc
     reason, advice = _REASONS.get(_code(exc), ("failed", str(exc)))

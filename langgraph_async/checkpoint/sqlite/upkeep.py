@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
+from typing import Any
 
-from langgraph_async.checkpoint.rows import unsnapshotted
-from langgraph_async.checkpoint.sqlite.dump import load_checkpoint, load_metadata
+from langgraph_async.checkpoint.rows import CHECKPOINT_SLOT, TypedBytes, mover, placed, unsnapshotted
+from langgraph_async.checkpoint.sqlite.dump import load_checkpoint, load_metadata, typed
 from langgraph_async.checkpoint.sqlite.history import ancestors
 from langgraph_async.checkpoint.sqlite.schema import fetch
 from langgraph_async.errors import ConfigError
@@ -42,11 +43,12 @@ def delete_untouched(conn: sqlite3.Connection, before: str) -> int:
     return len(threads)
 
 
-def copy_thread(conn: sqlite3.Connection, source: str, target: str) -> None:
+def copy_thread(conn: sqlite3.Connection, serde: SerializerProtocol, source: str, target: str) -> None:
     """Copy everything of a thread to one that does not exist.
 
     Raises:
         ConfigError: The target exists.
+        EncryptionError: A row cannot be decrypted, to be encrypted for its new place.
     """
     if source == target or not _exists(conn, source):
         return
@@ -55,6 +57,13 @@ def copy_thread(conn: sqlite3.Connection, source: str, target: str) -> None:
             f"Cannot copy thread {source!r} to {target!r}: it has checkpoints already. "
             f"Choose another id, or delete it first with adelete_thread({target!r})."
         )
+    if placed(serde) is None:
+        _copy_rows(conn, source, target)
+    else:
+        _copy_placed_rows(conn, serde, source, target)
+
+
+def _copy_rows(conn: sqlite3.Connection, source: str, target: str) -> None:
     conn.execute(
         "INSERT INTO checkpoints (thread_id, checkpoint_ns, checkpoint_id, parent_checkpoint_id, type, checkpoint, "
         "metadata) SELECT ?, checkpoint_ns, checkpoint_id, parent_checkpoint_id, type, checkpoint, metadata "
@@ -66,6 +75,33 @@ def copy_thread(conn: sqlite3.Connection, source: str, target: str) -> None:
         "type, value) SELECT ?, checkpoint_ns, checkpoint_id, task_id, task_path, idx, channel, type, value "
         "FROM writes WHERE thread_id = ?",
         (target, source),
+    )
+
+
+def _copy_placed_rows(conn: sqlite3.Connection, serde: SerializerProtocol, source: str, target: str) -> None:
+    """Copy rows one by one, each made good for its new place."""
+    move = mover(serde, target)
+
+    def moved_checkpoint(row: Sequence[Any]) -> tuple[Any, ...]:
+        ns, id, parent_id, kind, data, metadata = row
+        written: TypedBytes = move(typed((kind, data)), "checkpoint", (source, ns, id), CHECKPOINT_SLOT)
+        return (target, ns, id, parent_id, *written, metadata)
+
+    def moved_write(row: Sequence[Any]) -> tuple[Any, ...]:
+        ns, id, task, path, idx, channel, kind, data = row
+        written = move(typed((kind, data)), channel, (source, ns, id), ("write", task, idx))
+        return (target, ns, id, task, path, idx, channel, *written)
+
+    columns = "checkpoint_ns, checkpoint_id, parent_checkpoint_id, type, checkpoint, metadata"
+    rows = fetch(conn, f"SELECT {columns} FROM checkpoints WHERE thread_id = ?", (source,))
+    conn.executemany(
+        f"INSERT INTO checkpoints (thread_id, {columns}) VALUES (?, ?, ?, ?, ?, ?, ?)", map(moved_checkpoint, rows)
+    )
+    columns = "checkpoint_ns, checkpoint_id, task_id, task_path, idx, channel, type, value"
+    rows = fetch(conn, f"SELECT {columns} FROM writes WHERE thread_id = ?", (source,))
+    conn.executemany(
+        f"INSERT OR REPLACE INTO writes (thread_id, {columns}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        map(moved_write, rows),
     )
 
 
@@ -139,11 +175,11 @@ def _needed(conn: sqlite3.Connection, serde: SerializerProtocol, thread_id: str,
     wanted = set(unsnapshotted(load_metadata(rows[0][2])))
     if not wanted:
         return set()
-    wanted -= load_checkpoint(serde, rows[0][:2], thread_id=thread_id)["channel_values"].keys()
+    wanted -= load_checkpoint(serde, rows[0][:2], key=(thread_id, ns, head))["channel_values"].keys()
     needed: set[str] = set()
-    for checkpoint_id, checkpoint in ancestors(conn, serde, thread_id, ns, head):
+    for ancestor in ancestors(conn, serde, thread_id, ns, head):
         if not wanted:
             break
-        needed.add(checkpoint_id)
-        wanted -= checkpoint["channel_values"].keys()
+        needed.add(ancestor.checkpoint_id)
+        wanted.difference_update(ancestor.stored)
     return needed

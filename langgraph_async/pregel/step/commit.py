@@ -11,10 +11,11 @@ from langgraph_async.constants import CONTROL_WRITES, ERROR, ERROR_SOURCE_NODE, 
 from langgraph_async.errors import GraphInterrupt
 from langgraph_async.ids import interrupt_id
 from langgraph_async.pregel.answer import same_value
+from langgraph_async.pregel.message_ids import settled
 from langgraph_async.pregel.node import Write
 from langgraph_async.pregel.scope import TaskScope
 from langgraph_async.pregel.storable import storable
-from langgraph_async.pregel.view import detached
+from langgraph_async.pregel.view import is_container
 from langgraph_async.types import Interrupt
 
 
@@ -22,7 +23,9 @@ def success(scope: TaskScope, writes: list[Write], *, store: bool) -> TaskWrites
     """Record that a task has finished, and return what to store of it (None unless `store`)."""
     task = scope.task
     # A node may keep what it returned, and change it later.
-    writes = [(key, detached(value)) for key, value in writes]
+    spec = scope.run.spec
+    own = [(key, value.copy()) if is_container(value) else (key, value) for key, value in writes]
+    writes = settled(spec, scope.state, own)
     task.writes = writes
     task.finished = True
     error, task.error = task.error, None
@@ -32,7 +35,7 @@ def success(scope: TaskScope, writes: list[Write], *, store: bool) -> TaskWrites
     rows = [*scope.rows, *writes] if scope.used and replaced else writes
     if not writes:
         rows = [*rows, (NO_WRITES, None)]
-    return TaskWrites(task.id, task.path_text, storable(scope.run.spec.untracked, rows), replace=replaced)
+    return TaskWrites(task.id, task.path_text, storable(spec.untracked, rows), replace=replaced)
 
 
 def answered(scope: TaskScope) -> TaskWrites | None:

@@ -11,14 +11,12 @@ awaits a saver's writing methods.
 
 from __future__ import annotations
 
+import asyncio
 import inspect
-from asyncio import Future, get_running_loop, sleep
 from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any
-
-import anyio
 
 from langgraph_async.aio.driving import finish_now
 from langgraph_async.aio.spawn import spawn
@@ -31,6 +29,7 @@ from langgraph_async.checkpoint.base import (
     StepCommit,
     TaskWrites,
 )
+from langgraph_async.checkpoint.rows import conflict, place_of
 from langgraph_async.config import RunnableConfig
 from langgraph_async.constants import CONF, ERROR, MISSING, Missing
 from langgraph_async.errors import ThreadConflictError
@@ -63,7 +62,6 @@ class Persister:
         saver: Where to.
         durability: When.
         config: Names the place.
-        spawn: Starts the writer.
         above: Stores the run of the graph around this one: when a save of it has failed, nothing more is stored here.
 
     Attributes:
@@ -77,7 +75,6 @@ class Persister:
         saver: BaseCheckpointSaver[Any],
         durability: Durability,
         config: RunnableConfig,
-        spawn: Callable[[Callable[[], Any]], None],
         above: Persister | None = None,
     ) -> None:
         self.head: str | None | Missing = MISSING
@@ -87,7 +84,6 @@ class Persister:
         self._saver = saver
         self._durability = durability
         self._config = config
-        self._spawn = spawn
         self._above = above
         self._immediate = getattr(saver, "immediate", False) is True
         self._grouped = getattr(saver, "can_commit", False) is True
@@ -99,13 +95,9 @@ class Persister:
         self._failure: BaseException | None = None
         self._writing = False
         self._started = False
-        self._waiters: list[Future[None]] = []
+        self._writer: asyncio.Task[None] | None = None
+        self._waiters: list[asyncio.Future[None]] = []
         self._takes_path = self._grouped or _takes_path(saver)
-
-    @property
-    def needs_tasks(self) -> bool:
-        """Whether saving happens beside the run, in a task of the run's group."""
-        return not self._immediate
 
     @property
     def replaces(self) -> bool:
@@ -115,7 +107,7 @@ class Persister:
     @property
     def ordered(self) -> bool:
         """Whether the saver gives writes back in the order of the tasks' paths."""
-        return self._takes_path
+        return self._takes_path and getattr(self._saver, "orders_writes", True) is True
 
     # -- taking things in: never waits ------------------------------------------------------------------------
 
@@ -194,17 +186,23 @@ class Persister:
         self._last = self._held = None
 
     def _release(self) -> None:
-        for save in (self._anchor(), self._last, self._held):
-            if save is None:
-                continue
-            if self._immediate:
-                finish_now(self._store(save))
-                continue
-            self._queue.append(save)
-            if not self._writing:
-                self._writing = True
-                self._spawn(self._write)
+        if self._last is not None:
+            for save in (self._anchor(), self._last):
+                if save is not None:
+                    self._hand_over(save)
+        if self._held is not None:
+            self._hand_over(self._held)
         self._last = self._held = None
+
+    def _hand_over(self, save: _Save) -> None:
+        if self._immediate:
+            finish_now(self._store(save))
+            return
+        self._queue.append(save)
+        if not self._writing:
+            self._writing = True
+            # In no cancel scope of anyone's: what was taken in is stored however the run ends. `flush` waits for it.
+            self._writer = spawn(self._write(), name="saving")
 
     # -- waiting ----------------------------------------------------------------------------------------------
 
@@ -217,7 +215,8 @@ class Persister:
         if self._immediate or self._durability == "exit":
             return
         limit = 0 if self._durability == "sync" else self._max_behind
-        await self._wait(limit)
+        if not limit or len(self._queue) > limit:
+            await self._wait(limit)
         self._raise_failure()
 
     async def flush(self) -> None:
@@ -243,17 +242,27 @@ class Persister:
     async def _wait(self, limit: int) -> None:
         interrupted = None
         if limit and len(self._queue) > limit and not self._started:
-            await sleep(0)  # the writer begins
+            await asyncio.sleep(0)  # the writer begins
         while len(self._queue) > limit or (limit == 0 and self._started):
             if not self._started:
                 # The writer was cancelled before it began: a task of our own does its work.
                 interrupted = await wait_settled(spawn(self._write(), name="saving")) or interrupted
                 continue
-            waiter: Future[None] = get_running_loop().create_future()
-            self._waiters.append(waiter)
-            interrupted = await wait_settled(waiter) or interrupted
+            interrupted = await self._woken(interrupted)
         if interrupted is not None:
             raise interrupted
+
+    async def _woken(self, interrupted: asyncio.CancelledError | None) -> asyncio.CancelledError | None:
+        """Wait until the writer has stored something; return the last cancellation that arrived, if any."""
+        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiters.append(waiter)
+        if interrupted is not None:
+            return await wait_settled(waiter) or interrupted
+        try:
+            await waiter  # nobody else's, so a cancellation may take it along
+        except asyncio.CancelledError as exc:
+            return exc
+        return None
 
     def _raise_failure(self) -> None:
         saving: Persister | None = self
@@ -269,13 +278,12 @@ class Persister:
             return
         self._started = True
         try:
-            with anyio.CancelScope(shield=True):
-                while self._queue:
-                    saves = list(self._queue) if self._chains else [self._queue[0]]
-                    await self._store_all(saves)
-                    for _ in saves:
-                        self._queue.popleft()
-                    self._wake()
+            while self._queue:
+                saves = list(self._queue) if self._chains else [self._queue[0]]
+                await self._store_all(saves)
+                for _ in saves:
+                    self._queue.popleft()
+                self._wake()
         except BaseException as exc:  # noqa: BLE001
             self._failure = exc
             self._queue.clear()
@@ -339,6 +347,8 @@ class Persister:
 
     async def _store_singly(self, save: _Save) -> None:
         config = self._at(save.parent)
+        if save.checkpoint is not None:
+            await self._check_head()
         for task in save.writes:
             writes = list(task.writes)
             if task.replace and all(channel != ERROR for channel, _ in writes):
@@ -347,6 +357,21 @@ class Persister:
             await self._put_writes(config, writes, task)
         if save.checkpoint is not None and save.metadata is not None:
             await self._saver.aput(config, save.checkpoint, save.metadata, save.new_versions)
+            self.head = _head_after(save, self.head)
+
+    async def _check_head(self) -> None:
+        """Look, for a saver that cannot compare and set, whether another run has stored a newer checkpoint.
+
+        Best effort: that run may store one right after. An older one, or none, is what a store shows that is
+        slow to show what was put into it.
+        """
+        if isinstance(self.head, Missing):
+            return
+        found = await self._saver.aget_tuple(self._at(None))
+        newest = found.checkpoint["id"] if found is not None else None
+        if newest is not None and (self.head is None or newest > self.head):
+            place = place_of(self._config)
+            raise conflict(place.thread_id, place.checkpoint_ns, expected=self.head, found=newest)
 
     async def _put_writes(self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task: TaskWrites) -> None:
         if self._takes_path:

@@ -18,6 +18,7 @@ from langgraph_async.checkpoint.base import (
     CheckpointTuple,
     PendingWrite,
 )
+from langgraph_async.checkpoint.foreign.saver import ForeignSaver
 from langgraph_async.config import RunnableConfig
 from langgraph_async.constants import MISSING
 
@@ -159,12 +160,15 @@ def needs(saver: Saver, *methods: str) -> None:
         SkipTest: One is missing; pytest reports it as skipped, too.
     """
     for method in methods:
-        offered = saver.can_commit if method == "acommit" else _overrides(saver, method)
+        said = {"acommit": saver.can_commit, "aclaim": saver.can_claim}
+        offered = said[method] if method in said else _offers(saver, method)
         if not offered:
             raise unittest.SkipTest(f"{type(saver).__name__} does not offer {method}()")
 
 
-def _overrides(saver: Saver, method: str) -> bool:
+def _offers(saver: Saver, method: str) -> bool:
+    if isinstance(saver, ForeignSaver):
+        return saver.offers(method)
     return getattr(type(saver), method) is not getattr(BaseCheckpointSaver, method)
 
 

@@ -1,0 +1,1 @@
+"""Serializers, where LangGraph has them."""
