@@ -80,7 +80,8 @@ async def fail_at(number: int, asked: dict[str, Any], expected: Any) -> bool:
             assert not saver.leases
             side.runs.append([])
             await killed_program.drive(saver, asked, side)
-    assert (len(side.runs) == 2) == bool(side.failed)
+    # When what several stored together failed, each of them was stored alone.
+    assert len(side.runs) == 2 or side.failed in ("", "before COMMIT")
     check(side.runs, expected, asked)
     return bool(side.failed)
 
@@ -129,5 +130,5 @@ async def test_a_save_that_fails_stops_the_run_and_the_thread_goes_on(place, tmp
 async def test_a_save_that_fails_anywhere_stops_the_run_and_the_thread_goes_on(
     place, tmp_path, program, durability, grouped
 ):
-    stride = 2 if durability == "sync" else 3
+    stride = 3 if place["database"] == "sqlite" else 5
     await fail_everywhere(place, tmp_path, stride, program=program, durability=durability, grouped=grouped)

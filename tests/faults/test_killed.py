@@ -157,7 +157,7 @@ def test_a_run_that_is_killed_at_some_points_goes_on(servers, program, tmp_path)
 
 @pytest.mark.slow
 @pytest.mark.parametrize("program", ["graph", "workflow"])
-@pytest.mark.parametrize(("durability", "stride"), [("sync", 1), ("async", 2), ("exit", 2)])
+@pytest.mark.parametrize(("durability", "stride"), [("sync", 1), ("async", 3), ("exit", 3)])
 def test_a_run_that_is_killed_at_any_point_goes_on(servers, place, program, durability, stride, tmp_path):
     stride += place["database"] == "postgres"  # which takes longer, and has twice as many points
     kill_at_points(servers, {**place, "grouped": True}, program, durability, tmp_path, stride)
@@ -167,7 +167,7 @@ def test_a_run_that_is_killed_at_any_point_goes_on(servers, place, program, dura
 @pytest.mark.parametrize("program", ["graph", "workflow"])
 @pytest.mark.parametrize("durability", DURABILITIES)
 def test_a_run_on_a_saver_with_only_the_primitive_methods_goes_on(servers, place, program, durability, tmp_path):
-    stride = 5 if place["database"] == "sqlite" else 8
+    stride = 7 if place["database"] == "sqlite" else 11
     kill_at_points(servers, {**place, "grouped": False}, program, durability, tmp_path, stride)
 
 
