@@ -330,7 +330,9 @@ class Persister:
         if not isinstance(exc, Exception) or isinstance(exc, ThreadConflictError):
             return
         place = self._config.get(CONF, {})
-        where = f"thread {place.get('thread_id')!r}" + (f", namespace {ns!r}" if (ns := place.get("checkpoint_ns")) else "")
+        where = f"thread {place.get('thread_id')!r}" + (
+            f", namespace {ns!r}" if (ns := place.get("checkpoint_ns")) else ""
+        )
         if self._durability == "exit":
             advice = "With durability 'exit' that was the whole run: give its input again."
         else:
