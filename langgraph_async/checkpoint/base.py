@@ -161,6 +161,12 @@ class BaseCheckpointSaver(Generic[V]):
     orders_writes: ClassVar[bool] = True
     """Whether `aget_tuple` gives pending writes in the order of their tasks' paths."""
 
+    text_versions: ClassVar[bool] = False
+    """Whether versions that are numbers, which another saver stored, are read as text before a run goes on from them.
+
+    For a saver whose own versions are text and which keeps a checkpoint's values with it, not by their versions.
+    """
+
     keeps_ancestors: ClassVar[bool] = False
     """Whether a checkpoint's ancestors stay stored, with all their writes, as long as it is there.
 

@@ -6,7 +6,8 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass, replace
 from typing import Any
 
-from langgraph_async.checkpoint.base import BaseCheckpointSaver, CheckpointTuple
+from langgraph_async.checkpoint.base import BaseCheckpointSaver, ChannelVersions, CheckpointTuple
+from langgraph_async.checkpoint.rows import text_version
 from langgraph_async.config import RunnableConfig
 from langgraph_async.constants import CHECKPOINT_ID, CHECKPOINT_NS, CONF, THREAD_ID
 from langgraph_async.errors import ConfigError
@@ -86,7 +87,23 @@ async def completed(spec: GraphSpec, saver: BaseCheckpointSaver[Any], loaded: Ch
     """
     if loaded.checkpoint["v"] < FORMAT_VERSION:
         loaded = await migrated(spec, saver, loaded)
+    if saver.text_versions:
+        loaded = with_text_versions(loaded)
     return await with_delta_values(spec, saver, loaded)
+
+
+def with_text_versions(loaded: CheckpointTuple) -> CheckpointTuple:
+    """Turn versions that other savers stored as numbers into text: those that the saver makes must sort after them."""
+    checkpoint = loaded.checkpoint
+    if all(isinstance(version, str) for version in checkpoint["channel_versions"].values()):
+        return loaded
+    seen = {node: _as_text(marks) for node, marks in checkpoint["versions_seen"].items()}
+    versions = _as_text(checkpoint["channel_versions"])
+    return loaded._replace(checkpoint={**checkpoint, "channel_versions": versions, "versions_seen": seen})
+
+
+def _as_text(versions: ChannelVersions) -> ChannelVersions:
+    return {channel: text_version(version) for channel, version in versions.items()}
 
 
 async def _load_root(run: RunScope, saver: BaseCheckpointSaver[Any], start: str | None) -> Loaded:

@@ -282,7 +282,7 @@ class PregelLoop:
         if not writes:
             raise empty_input(spec)
         writes = identified(spec, [*loose, *writes])
-        if state.pending:
+        if state.pending and not loaded.addressed:  # a new branch begins without what an old one went on with
             self._keep_finished(loaded)
             state = self.state
         writes = settled(spec, state, writes)

@@ -24,6 +24,8 @@ import programs_state
 import random_graphs
 import traces
 
+from langgraph_async.checkpoint.memory import InMemorySaver
+
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
 
 ROUTER = "a router that failed: nothing is told of the node until its routing is done"
@@ -66,6 +68,12 @@ PROGRAMS = {
     for name, function in vars(module).items()
     if name.startswith("p_") and inspect.iscoroutinefunction(function)
 }
+
+
+@pytest.fixture(autouse=True)
+def _stored_whole(monkeypatch):
+    """What is stored is compared value by value: there, lists are not to be stored as what was appended."""
+    monkeypatch.setattr(InMemorySaver, "keeps_ancestors", False)
 
 
 @pytest.fixture(autouse=True)

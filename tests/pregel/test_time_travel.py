@@ -538,3 +538,15 @@ async def test_the_stream_of_a_replay_begins_with_the_state_it_goes_on_from() ->
     items = [v async for v in graph.astream(None, (await waiting_for(graph, "b")).config, stream_mode="values")]
 
     assert items == [{"log": ["in", "a"]}, {"log": ["in", "a", "b"]}]
+
+
+@pytest.mark.parametrize("index", [1, 2, 3])
+async def test_a_new_input_at_an_older_checkpoint_begins_without_what_followed_it(index: int) -> None:
+    traced = Traced()
+    graph = chain(InMemorySaver(), a=traced.node("a"), b=traced.node("b"), c=traced.node("c"))
+    await graph.ainvoke({"log": ["first"]}, CONFIG)
+    older = [state async for state in graph.aget_state_history(CONFIG)][index]
+
+    result = await graph.ainvoke({"log": ["second"]}, older.config)
+
+    assert result["log"] == [*older.values["log"], "second", "a", "b", "c"]

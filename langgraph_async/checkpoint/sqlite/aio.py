@@ -70,6 +70,7 @@ class AsyncSqliteSaver(BaseCheckpointSaver[str]):
 
     can_commit: ClassVar[bool] = True
     keeps_ancestors: ClassVar[bool] = True
+    text_versions: ClassVar[bool] = True
 
     def __init__(
         self,

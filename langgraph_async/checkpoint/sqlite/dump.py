@@ -30,7 +30,6 @@ from langgraph_async.checkpoint.rows import (
     load_value,
     place_of,
     positioned,
-    text_version,
 )
 from langgraph_async.config import RunnableConfig
 from langgraph_async.constants import TASKS, Missing
@@ -176,17 +175,7 @@ def load_checkpoint(serde: SerializerProtocol, data: tuple[str | None, bytes], *
         versions = checkpoint["channel_versions"]
         checkpoint["channel_values"][TASKS] = list(sends)
         versions[TASKS] = max(versions.values(), default=1)
-    _use_text_versions(checkpoint)
     return checkpoint  # type: ignore[no-any-return]
-
-
-def _use_text_versions(checkpoint: Any) -> None:
-    """Turn versions that other savers stored as numbers into text: those that this one makes must sort after them."""
-    marks = (checkpoint["channel_versions"], *checkpoint["versions_seen"].values())
-    for mark in marks:
-        for key, version in mark.items():
-            if not isinstance(version, str):
-                mark[key] = text_version(version)
 
 
 def load_writes(serde: SerializerProtocol, rows: Iterable[Sequence[Any]], *, key: CheckpointKey) -> list[PendingWrite]:
