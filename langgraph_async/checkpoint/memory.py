@@ -184,8 +184,8 @@ class InMemorySaver(BaseCheckpointSaver[str]):
             found[name] = {"writes": [write for part in reversed(parts) for write in part]}
             if name in seeds:
                 found[name]["seed"] = seeds[name]
-        if wanted and oldest in self._records(place):
-            for name in wanted.intersection(self._versions(place, oldest)):
+        if wanted and (record := self._records(place).get(oldest or "")) is not None and record[2] is not None:
+            for name in wanted.intersection(self._versions(place, oldest or "")):
                 found[name]["cut"] = True
         return found
 

@@ -106,7 +106,7 @@ async def delta_history(
             if not wanted:
                 break
     if wanted:
-        for name in await _versioned(conn, tables, where, next(reversed(takers), start), wanted):
+        for name in await _cut(conn, tables, where, next(reversed(takers), start), wanted):
             found[name]["cut"] = True
     for name, value in (await _seeds(conn, tables, serde, where, seeds)).items():
         found[name]["seed"] = value
@@ -118,14 +118,14 @@ async def delta_history(
     return found
 
 
-async def _versioned(
+async def _cut(
     conn: Any, tables: Tables, where: tuple[str, str], checkpoint_id: str | None, channels: Collection[str]
 ) -> list[str]:
-    """Return those of `channels` that have a version at a checkpoint."""
+    """Return those of `channels` that have a version at the oldest checkpoint that is left, if it was not the first."""
     rows = await conn.fetch(
         f"SELECT wanted.channel FROM {tables.checkpoints} AS c, unnest($4::text[]) AS wanted (channel) "
         "WHERE c.thread_id = $1::text AND c.checkpoint_ns = $2::text AND c.checkpoint_id = $3::text "
-        "AND c.checkpoint -> 'channel_versions' ? wanted.channel",
+        "AND c.parent_checkpoint_id IS NOT NULL AND c.checkpoint -> 'channel_versions' ? wanted.channel",
         *where,
         checkpoint_id or "",
         list(channels),

@@ -74,15 +74,15 @@ def ancestors(
         cursor.close()
 
 
-def _itself(
-    conn: sqlite3.Connection, serde: SerializerProtocol, thread_id: str, ns: str, checkpoint_id: str
-) -> Ancestor | None:
+def _cut(conn: sqlite3.Connection, serde: SerializerProtocol, key: CheckpointKey) -> Collection[str]:
+    """Return the channels that have a version at the oldest checkpoint that is left, if it was not the first."""
     rows = fetch(
         conn,
-        "SELECT type, checkpoint FROM checkpoints WHERE thread_id = ? AND checkpoint_ns = ? AND checkpoint_id = ?",
-        (thread_id, ns, checkpoint_id),
+        "SELECT type, checkpoint FROM checkpoints WHERE thread_id = ? AND checkpoint_ns = ? AND checkpoint_id = ? "
+        "AND parent_checkpoint_id IS NOT NULL",
+        key,
     )
-    return Ancestor((thread_id, ns, checkpoint_id), rows[0], serde) if rows else None
+    return load_checkpoint(serde, rows[0], key=key)["channel_versions"] if rows else ()
 
 
 def delta_history(
@@ -98,9 +98,7 @@ def delta_history(
     wanted = set(channels)
     takers: dict[Key, frozenset[str]] = {}  # nearest first; channels without a value until there
     walk = ancestors(conn, serde, thread_id, ns, start or "")
-    oldest: Ancestor | None = None
     while wanted and (step := next(walk, None)) is not None:
-        oldest = step
         takers[thread_id, ns, step.checkpoint_id] = frozenset(wanted)
         stored = wanted.intersection(step.stored)
         if stored:
@@ -110,8 +108,8 @@ def delta_history(
             wanted -= stored
     walk.close()  # type: ignore[attr-defined]
     if wanted:
-        left = oldest or _itself(conn, serde, thread_id, ns, start or "")
-        for name in wanted.intersection(left.read()["channel_versions"] if left is not None else ()):
+        oldest = next(reversed(takers), (thread_id, ns, start or ""))
+        for name in wanted.intersection(_cut(conn, serde, oldest)):
             found[name]["cut"] = True
     writes = reading.writes_of(conn, list(takers), channels=list(channels))
     for key in reversed(takers):
