@@ -65,7 +65,7 @@ def floors(session: nox.Session) -> None:
 
 @nox.session
 def docs(session: nox.Session) -> None:
-    """Run the README's code blocks and the examples in docstrings."""
+    """Run the code blocks of the README and of docs/, and the examples in docstrings."""
     install(session, "docs")
     session.run("pytest", "tests/docs")
 
