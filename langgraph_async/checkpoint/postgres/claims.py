@@ -194,7 +194,12 @@ class Claims:
 
     async def _do(self, batch: Sequence[_Request]) -> None:
         for again in (True, False):
-            conn = await self._session(needed=any(request.takes for request in batch))
+            try:
+                conn = await self._session(needed=any(request.takes for request in batch))
+            except Exception as exc:
+                if again and is_lost(exc):
+                    continue
+                raise
             if conn is None:
                 for request in batch:
                     request.given = request.takes
