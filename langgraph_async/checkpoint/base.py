@@ -373,6 +373,8 @@ def get_checkpoint_id(config: RunnableConfig) -> str | None:
     return found
 
 
+COUNTERS: Final = "counters_since_delta_snapshot"
+"""Metadata key: channel -> [updates, supersteps] since its whole value was stored; zeros are left out."""
 EXCLUDED_METADATA_KEYS: Final = frozenset(
     {
         "thread_id",
