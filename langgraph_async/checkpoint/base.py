@@ -377,6 +377,7 @@ COUNTERS: Final = "counters_since_delta_snapshot"
 """Metadata key: channel -> [updates, supersteps] since its whole value was stored; zeros are left out."""
 EXCLUDED_METADATA_KEYS: Final = frozenset(
     {
+        COUNTERS,
         "thread_id",
         "checkpoint_id",
         "checkpoint_ns",
