@@ -335,7 +335,7 @@ class BaseCheckpointSaver(Generic[V]):
         for name in open_channels:
             if oldest is None or name not in oldest.checkpoint["channel_versions"]:
                 continue
-            if oldest.parent_config or name in (oldest.metadata.get("counters_since_delta_snapshot") or ()):
+            if oldest.parent_config or name in (oldest.metadata.get(COUNTERS) or ()):
                 found[name] = {"cut": True}
         return {
             name: {**found.get(name, {}), "writes": [w for part in reversed(collected[name]) for w in part]}
@@ -376,8 +376,11 @@ def get_checkpoint_id(config: RunnableConfig) -> str | None:
     return found
 
 
+COUNTERS: Final = "counters_since_delta_snapshot"
+"""Metadata key: channel -> [updates, supersteps] since its whole value was stored; zeros are left out."""
 EXCLUDED_METADATA_KEYS: Final = frozenset(
     {
+        COUNTERS,
         "thread_id",
         "checkpoint_id",
         "checkpoint_ns",

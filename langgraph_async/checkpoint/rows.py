@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
-from langgraph_async.checkpoint.base import WRITES_IDX_MAP
+from langgraph_async.checkpoint.base import COUNTERS, WRITES_IDX_MAP
 from langgraph_async.config import RunnableConfig
 from langgraph_async.constants import CHECKPOINT_ID, CHECKPOINT_NS, CONF, THREAD_ID
 from langgraph_async.errors import (
@@ -24,6 +25,8 @@ CheckpointKey = tuple[str, str, str]
 """Thread, namespace, checkpoint id."""
 CHECKPOINT_SLOT = ("checkpoint",)
 METADATA_SLOT = ("metadata",)
+_METADATA_KINDS: Final[dict[str, Any]] = {"step": (int, float), "parents": dict, COUNTERS: dict}
+_CHECKPOINT_KINDS: Final[dict[str, Any]] = {"id": str, "channel_versions": dict, "versions_seen": dict}
 
 
 class Place(NamedTuple):
@@ -158,6 +161,53 @@ def load_value(
         ) from exc
 
 
+def load_metadata(data: Any, *, key: CheckpointKey) -> dict[str, Any]:
+    """Return the metadata of a row, which is kept as JSON; rows may lack it.
+
+    Raises:
+        SerializationError: It is no JSON, or what the engine needs of it has another form.
+    """
+    if not data:
+        return {}
+    try:
+        found = json.loads(data)
+    except (ValueError, TypeError, RecursionError) as exc:
+        raise unreadable("metadata", key, f"it is no JSON: {exc}") from exc
+    if not isinstance(found, dict):
+        return {}
+    for name, kind in _METADATA_KINDS.items():
+        if found.get(name) is not None and not isinstance(found[name], kind):
+            raise unreadable("metadata", key, f"its {name!r} is {found[name]!r}")
+    for channel, pair in (found.get(COUNTERS) or {}).items():
+        if type(pair) is not list or [type(count) for count in pair] != [int, int]:
+            raise unreadable("metadata", key, f"its {COUNTERS!r} has {pair!r} for {channel!r}")
+    return found
+
+
+def checked_checkpoint(found: Any, *, key: CheckpointKey) -> dict[str, Any]:
+    """Return what was read of a row, if it has the form of a checkpoint.
+
+    Raises:
+        SerializationError: It has not.
+    """
+    if type(found) is not dict:
+        raise unreadable("checkpoint", key, f"its row holds {type(found).__name__}, not a checkpoint")
+    for name, kind in _CHECKPOINT_KINDS.items():
+        if not isinstance(found.get(name), kind):
+            raise unreadable("checkpoint", key, f"its {name!r} is {found.get(name)!r}")
+    return found
+
+
+def unreadable(what: str, key: CheckpointKey, why: str) -> SerializationError:
+    """Return the error for a row that was damaged, or that something else has written."""
+    ns = f", namespace {key[1]!r}" if key[1] else ""
+    return SerializationError(
+        f"Cannot read {what!r} of checkpoint {key[2]!r} on thread {key[0]!r}{ns}: {why}. The row is damaged, or "
+        "another program wrote it. Restore it, go on from another checkpoint, or delete the thread.",
+        path=(what,),
+    )
+
+
 def row_place(channel: str, key: CheckpointKey, slot: tuple[Any, ...]) -> RowPlace:
     """Return the place of a row, for a serializer that asks for it."""
     return RowPlace(slot[0], key[0], key[1], channel, key[2], tuple(map(str, slot[1:])))
@@ -208,7 +258,7 @@ def conflict(thread_id: str, checkpoint_ns: str, *, expected: str | None, found:
 
 def unsnapshotted(metadata: Mapping[str, Any]) -> frozenset[str]:
     """Return the delta channels whose value, as of this checkpoint's metadata, must be rebuilt from its ancestors."""
-    return frozenset(metadata.get("counters_since_delta_snapshot") or ())
+    return frozenset(metadata.get(COUNTERS) or ())
 
 
 def checked_ids(ids: Sequence[str], what: str) -> Collection[str]:

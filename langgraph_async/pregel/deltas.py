@@ -14,9 +14,6 @@ from langgraph_async.constants import CONF, MISSING, SNAPSHOT_BUMPS
 from langgraph_async.errors import StorageError
 from langgraph_async.pregel.model import GraphSpec
 
-COUNTERS: Final = "counters_since_delta_snapshot"
-"""Metadata key: channel -> [updates, supersteps] since its whole value was stored; zeros are left out."""
-
 _PAGE: Final = 64
 """Checkpoints of a history whose values are rebuilt from one another."""
 

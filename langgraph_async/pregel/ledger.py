@@ -19,6 +19,7 @@ from uuid import UUID, uuid5
 from langgraph_async.channels.accumulation import overwritten
 from langgraph_async.channels.appending import long_enough, whole_is_due
 from langgraph_async.checkpoint.base import (
+    COUNTERS,
     ChannelVersions,
     CheckpointMetadata,
     CheckpointTuple,
@@ -26,7 +27,6 @@ from langgraph_async.checkpoint.base import (
 )
 from langgraph_async.constants import CONTROL_WRITES, INPUT, INTERRUPT, MISSING, NO_WRITES, SNAPSHOT_BUMPS
 from langgraph_async.errors import ConfigError
-from langgraph_async.pregel.deltas import COUNTERS
 from langgraph_async.pregel.model import GraphSpec, StepState
 from langgraph_async.pregel.node import Write
 from langgraph_async.pregel.task import Task

@@ -15,7 +15,7 @@ from typing import Any
 
 from langgraph_async.aio.group import Group
 from langgraph_async.checkpoint.base import TaskWrites
-from langgraph_async.constants import CHECKPOINT_MAP, CONF, ERROR, INPUT, NULL_TASK_ID, PREVIOUS, START
+from langgraph_async.constants import CHECKPOINT_MAP, CONF, INPUT, NULL_TASK_ID, PREVIOUS, START
 from langgraph_async.errors import (
     EmptyInputError,
     ErrorCode,
@@ -39,6 +39,7 @@ from langgraph_async.pregel.node import Write
 from langgraph_async.pregel.renames import check_nodes_exist
 from langgraph_async.pregel.runner import PregelRunner
 from langgraph_async.pregel.step.apply import apply_tasks
+from langgraph_async.pregel.step.commit import voided
 from langgraph_async.pregel.step.emit import (
     emit_checkpoint,
     emit_interrupts,
@@ -504,7 +505,7 @@ class PregelLoop:
         error = exc if isinstance(exc, ReducerError) else ReducerError(str(exc))
         for task in tasks:
             if not task.handled and (not exc.key or any(key == exc.key for key, _ in task.writes)):
-                self._store(TaskWrites(task.id, task.path_text, [(ERROR, error)]), False)
+                self._store(voided(task, error), False)
 
     def _checkpoint(self, source: str, updated: set[str] | None, tasks: Sequence[Task] = ()) -> None:
         """Make the state a checkpoint, and count the superstep."""

@@ -32,7 +32,6 @@ from langgraph_async.checkpoint.postgres.dump import (
     CheckpointRow,
     Dumped,
     dump_commit,
-    load_metadata,
     load_tuple,
     load_writes,
     matches,
@@ -47,6 +46,7 @@ from langgraph_async.checkpoint.rows import (
     check_strategy,
     checked_ids,
     checkpoint_of,
+    load_metadata,
     next_version,
     place_of,
 )
@@ -234,7 +234,7 @@ class AsyncPostgresSaver(BaseCheckpointSaver[str]):
         while left > 0:
             size = int(min(left, queries.PAGE_ROWS))
             rows = await queries.page(self._source, self._tables, selection, after, size)
-            wanted = [row for row in rows if matches(load_metadata(row.metadata), selection.filter)]
+            wanted = [row for row in rows if matches(load_metadata(row.metadata, key=row.key), selection.filter)]
             for item in await self._load(wanted):
                 left -= 1
                 yield item
@@ -412,7 +412,7 @@ def _thread_infos(rows: Sequence[Any]) -> Iterator[ThreadInfo]:
             checkpoint_id=checkpoint_id,
             updated_at=time_of(checkpoint_id),
             status=status_of(zip(tasks or (), targets or (), empty or (), strict=True)),
-            metadata=load_metadata(metadata),
+            metadata=load_metadata(metadata, key=(thread_id, "", checkpoint_id)),
         )
 
 

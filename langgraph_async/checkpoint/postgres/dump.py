@@ -20,9 +20,11 @@ from langgraph_async.checkpoint.postgres.faithful import encode, json_text, json
 from langgraph_async.checkpoint.rows import (
     CheckpointKey,
     check_storable,
+    checked_checkpoint,
     checkpoint_of,
     config_of,
     dump_value,
+    load_metadata,
     load_value,
     place_of,
     placed,
@@ -292,7 +294,7 @@ def load_tuple(serde: SerializerProtocol, row: CheckpointRow, sends: Sequence[An
     return CheckpointTuple(
         config=config_of(*row.key),
         checkpoint=_load_checkpoint(serde, row.checkpoint, stored, sends, row.key),
-        metadata=load_metadata(row.metadata),  # type: ignore[arg-type]
+        metadata=load_metadata(row.metadata, key=row.key),  # type: ignore[arg-type]
         parent_config=config_of(thread_id, ns, row.parent_id) if row.parent_id else None,
         pending_writes=load_writes(serde, writes, key=row.key),
     )
@@ -305,7 +307,7 @@ def _load_checkpoint(
     sends: Sequence[Any],
     key: CheckpointKey,
 ) -> Checkpoint:
-    checkpoint: Any = json.loads(text)
+    checkpoint: Any = checked_checkpoint(json.loads(text), key=key)
     values = checkpoint.get("channel_values") or {}
     inside = set(values)
     for channel, version, kind, value in stored:
@@ -340,14 +342,8 @@ def waits_for_sends(row: CheckpointRow) -> bool:
     """Tell whether the checkpoint has an old format, in which sends stand among the writes on the parent."""
     if row.parent_id is None or '"v": 4' in row.checkpoint:
         return False
-    version: int = json.loads(row.checkpoint).get("v", 1)
+    version: int = checked_checkpoint(json.loads(row.checkpoint), key=row.key).get("v", 1)
     return version < 4
-
-
-def load_metadata(text: str | None) -> dict[str, Any]:
-    """Return the metadata of a row."""
-    found = json.loads(text) if text else None
-    return found if isinstance(found, dict) else {}
 
 
 def load_writes(
@@ -384,7 +380,6 @@ __all__ = [
     "DumpedTask",
     "check_inside",
     "dump_commit",
-    "load_metadata",
     "load_tuple",
     "load_writes",
     "matches",

@@ -10,12 +10,11 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from typing import Any
 
-from langgraph_async.checkpoint.postgres.dump import load_metadata
 from langgraph_async.checkpoint.postgres.history import ancestors, stored_there
 from langgraph_async.checkpoint.postgres.moved import copy_placed_rows
 from langgraph_async.checkpoint.postgres.source import transaction
 from langgraph_async.checkpoint.postgres.tables import GATE, Tables
-from langgraph_async.checkpoint.rows import placed, unsnapshotted
+from langgraph_async.checkpoint.rows import load_metadata, placed, unsnapshotted
 from langgraph_async.errors import ConfigError
 from langgraph_async.serde.base import SerializerProtocol
 
@@ -191,7 +190,7 @@ async def _needed(conn: Any, tables: Tables, place: tuple[str, str], checkpoint_
         *place,
         checkpoint_id,
     )
-    wanted = set(unsnapshotted(load_metadata(metadata)))
+    wanted = set(unsnapshotted(load_metadata(metadata, key=(*place, checkpoint_id))))
     if wanted:
         wanted -= await stored_there(conn, tables, place, checkpoint_id, wanted)
     needed: set[str] = set()

@@ -29,13 +29,14 @@ from langgraph_async.checkpoint.rows import (
     check_strategy,
     checked_ids,
     checkpoint_of,
+    load_metadata,
     next_version,
     place_of,
 )
 from langgraph_async.checkpoint.sqlite import queries, upkeep
 from langgraph_async.checkpoint.sqlite.claims import OFFERED, Claims
 from langgraph_async.checkpoint.sqlite.database import Database, Options
-from langgraph_async.checkpoint.sqlite.dump import dump_commit, load_metadata, load_tuple
+from langgraph_async.checkpoint.sqlite.dump import dump_commit, load_tuple
 from langgraph_async.checkpoint.sqlite.history import delta_history
 from langgraph_async.checkpoint.threads import ThreadInfo, ThreadStatus, first_id_at, status_of, time_of
 from langgraph_async.config import RunnableConfig
@@ -184,7 +185,7 @@ class AsyncSqliteSaver(BaseCheckpointSaver[str]):
             for row, writes in page:
                 if left <= 0:
                     return
-                if selection.filter and not selection.matches(load_metadata(row[6])):
+                if selection.filter and not selection.matches(load_metadata(row[6], key=row[:3])):
                     continue
                 left -= 1
                 yield load_tuple(self.serde, row, writes)
@@ -343,13 +344,13 @@ def _selection(
 
 
 def _thread_infos(rows: Sequence[Any]) -> Iterator[ThreadInfo]:
-    for (thread_id, _, checkpoint_id, metadata), writes in rows:
+    for (thread_id, ns, checkpoint_id, metadata), writes in rows:
         yield ThreadInfo(
             thread_id=thread_id,
             checkpoint_id=checkpoint_id,
             updated_at=time_of(checkpoint_id),
             status=status_of((task, channel, kind.startswith("null")) for task, channel, kind in writes),
-            metadata=load_metadata(metadata),
+            metadata=load_metadata(metadata, key=(thread_id, ns, checkpoint_id)),
         )
 
 

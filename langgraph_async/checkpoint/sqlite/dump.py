@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
+from types import NoneType
 from typing import Any, NamedTuple, TypeAlias
 
 from langgraph_async.checkpoint.base import (
@@ -24,12 +25,15 @@ from langgraph_async.checkpoint.rows import (
     CheckpointKey,
     TypedBytes,
     check_storable,
+    checked_checkpoint,
     checkpoint_of,
     config_of,
     dump_value,
+    load_metadata,
     load_value,
     place_of,
     positioned,
+    unreadable,
 )
 from langgraph_async.config import RunnableConfig
 from langgraph_async.constants import TASKS, Missing
@@ -148,12 +152,6 @@ def _is_json(value: Any) -> bool:
     return True
 
 
-def load_metadata(data: bytes | str | None) -> dict[str, Any]:
-    """Return the metadata of a row; rows may lack it."""
-    found = json.loads(data) if data else None
-    return found if isinstance(found, dict) else {}
-
-
 def load_checkpoint(serde: SerializerProtocol, data: tuple[str | None, bytes], *, key: CheckpointKey) -> Checkpoint:
     """Return the checkpoint of a row, with the parts that old formats lack or kept elsewhere.
 
@@ -161,13 +159,16 @@ def load_checkpoint(serde: SerializerProtocol, data: tuple[str | None, bytes], *
         SerializationError: It cannot be read; the message names the channel, when that is known, and the thread.
     """
     try:
-        checkpoint: Any = load_value(serde, typed(data), channel="checkpoint", key=key, slot=CHECKPOINT_SLOT)
+        checkpoint: Any = load_value(
+            serde, typed(data, "checkpoint", key), channel="checkpoint", key=key, slot=CHECKPOINT_SLOT
+        )
     except SerializationError as exc:
         if exc.path[1:2] != ("channel_values",) or len(exc.path) < 3:
             raise
         raise SerializationError(
             f"Cannot read {exc.path[2]!r} on thread {key[0]!r}: {exc.__cause__}", path=exc.path[2:]
         ) from exc.__cause__
+    checked_checkpoint(checkpoint, key=key)
     checkpoint.setdefault("channel_values", {})
     checkpoint.setdefault("updated_channels", None)
     sends = checkpoint.pop("pending_sends", None)
@@ -185,7 +186,11 @@ def load_writes(serde: SerializerProtocol, rows: Iterable[Sequence[Any]], *, key
         SerializationError: One cannot be read; the message names its channel.
     """
     return [
-        (task, channel, load_value(serde, typed((kind, value)), channel=channel, key=key, slot=("write", task, idx)))
+        (
+            task,
+            channel,
+            load_value(serde, typed((kind, value), channel, key), channel=channel, key=key, slot=("write", task, idx)),
+        )
         for task, channel, kind, value, idx in rows
     ]
 
@@ -197,15 +202,26 @@ def load_tuple(serde: SerializerProtocol, row: Sequence[Any], writes: Iterable[S
     return CheckpointTuple(
         config=config_of(*key),
         checkpoint=load_checkpoint(serde, (kind, data), key=key),
-        metadata=load_metadata(metadata),  # type: ignore[arg-type]
+        metadata=load_metadata(metadata, key=key),  # type: ignore[arg-type]
         parent_config=config_of(thread_id, ns, parent_id) if parent_id else None,
         pending_writes=load_writes(serde, writes, key=key),
     )
 
 
-def typed(data: tuple[str | None, bytes | None]) -> TypedBytes:
-    """Return the tag and the bytes of a row, which may lack either."""
+def typed(data: tuple[str | None, bytes | None], channel: Any, key: CheckpointKey) -> TypedBytes:
+    """Return the tag and the bytes of a row, which may lack either.
+
+    SQLite keeps any kind of value in any column.
+
+    Raises:
+        SerializationError: They, or what names the row, are of another kind.
+    """
     kind, value = data
+    for text in (*key, channel, kind or ""):
+        if type(text) is not str:
+            raise unreadable(str(channel), key, f"its row has {text!r} where a text belongs")
+    if not isinstance(value, (bytes, NoneType)):
+        raise unreadable(channel, key, f"its row holds {type(value).__name__} instead of bytes")
     return kind or "msgpack", value or b""
 
 
@@ -216,7 +232,6 @@ __all__ = [
     "WriteRow",
     "dump_commit",
     "load_checkpoint",
-    "load_metadata",
     "load_tuple",
     "load_writes",
     "typed",

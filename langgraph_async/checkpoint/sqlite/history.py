@@ -8,8 +8,8 @@ from typing import Any
 
 from langgraph_async.checkpoint.base import Checkpoint, DeltaChannelHistory, PendingWrite
 from langgraph_async.checkpoint.peek import stored_channels
-from langgraph_async.checkpoint.rows import CheckpointKey, Place, unsnapshotted
-from langgraph_async.checkpoint.sqlite.dump import load_checkpoint, load_metadata, load_writes
+from langgraph_async.checkpoint.rows import CheckpointKey, Place, load_metadata, unsnapshotted
+from langgraph_async.checkpoint.sqlite.dump import load_checkpoint, load_writes
 from langgraph_async.checkpoint.sqlite.queries import Key, Reading
 from langgraph_async.checkpoint.sqlite.schema import fetch
 from langgraph_async.serde.base import SerializerProtocol
@@ -86,7 +86,7 @@ def _cut(conn: sqlite3.Connection, serde: SerializerProtocol, key: CheckpointKey
         return ()
     kind, data, metadata, parent = rows[0]
     versions = load_checkpoint(serde, (kind, data), key=key)["channel_versions"].keys()
-    return versions if parent is not None else versions & unsnapshotted(load_metadata(metadata))
+    return versions if parent is not None else versions & unsnapshotted(load_metadata(metadata, key=key))
 
 
 def delta_history(

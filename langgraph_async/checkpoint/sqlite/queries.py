@@ -136,7 +136,7 @@ class Reading:
         size = 0
         for row in cursor:
             rows.append(row)
-            size += len(row[5] or b"")
+            size += len(row[5]) if isinstance(row[5], bytes) else 0
             if size >= PAGE_BYTES:
                 break
         cursor.close()

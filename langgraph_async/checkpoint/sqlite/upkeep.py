@@ -10,8 +10,8 @@ import sqlite3
 from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
-from langgraph_async.checkpoint.rows import CHECKPOINT_SLOT, TypedBytes, mover, placed, unsnapshotted
-from langgraph_async.checkpoint.sqlite.dump import load_checkpoint, load_metadata, typed
+from langgraph_async.checkpoint.rows import CHECKPOINT_SLOT, TypedBytes, load_metadata, mover, placed, unsnapshotted
+from langgraph_async.checkpoint.sqlite.dump import load_checkpoint, typed
 from langgraph_async.checkpoint.sqlite.history import ancestors
 from langgraph_async.checkpoint.sqlite.schema import fetch
 from langgraph_async.errors import ConfigError
@@ -84,12 +84,14 @@ def _copy_placed_rows(conn: sqlite3.Connection, serde: SerializerProtocol, sourc
 
     def moved_checkpoint(row: Sequence[Any]) -> tuple[Any, ...]:
         ns, id, parent_id, kind, data, metadata = row
-        written: TypedBytes = move(typed((kind, data)), "checkpoint", (source, ns, id), CHECKPOINT_SLOT)
+        written: TypedBytes = move(
+            typed((kind, data), "checkpoint", (source, ns, id)), "checkpoint", (source, ns, id), CHECKPOINT_SLOT
+        )
         return (target, ns, id, parent_id, *written, metadata)
 
     def moved_write(row: Sequence[Any]) -> tuple[Any, ...]:
         ns, id, task, path, idx, channel, kind, data = row
-        written = move(typed((kind, data)), channel, (source, ns, id), ("write", task, idx))
+        written = move(typed((kind, data), channel, (source, ns, id)), channel, (source, ns, id), ("write", task, idx))
         return (target, ns, id, task, path, idx, channel, *written)
 
     columns = "checkpoint_ns, checkpoint_id, parent_checkpoint_id, type, checkpoint, metadata"
@@ -172,7 +174,7 @@ def _needed(conn: sqlite3.Connection, serde: SerializerProtocol, thread_id: str,
         "WHERE thread_id = ? AND checkpoint_ns = ? AND checkpoint_id = ?",
         (thread_id, ns, head),
     )
-    wanted = set(unsnapshotted(load_metadata(rows[0][2])))
+    wanted = set(unsnapshotted(load_metadata(rows[0][2], key=(thread_id, ns, head))))
     if not wanted:
         return set()
     wanted -= load_checkpoint(serde, rows[0][:2], key=(thread_id, ns, head))["channel_values"].keys()

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from langgraph_async.checkpoint.base import TaskWrites
 from langgraph_async.constants import CONTROL_WRITES, ERROR, ERROR_SOURCE_NODE, INTERRUPT, NO_WRITES, PLACEHOLDER_ID
-from langgraph_async.errors import GraphInterrupt
+from langgraph_async.errors import GraphInterrupt, ReducerError
 from langgraph_async.ids import interrupt_id
 from langgraph_async.pregel.answer import same_value
 from langgraph_async.pregel.message_ids import settled
 from langgraph_async.pregel.node import Write
 from langgraph_async.pregel.scope import TaskScope
 from langgraph_async.pregel.storable import storable
+from langgraph_async.pregel.task import Task
 from langgraph_async.pregel.view import is_container
 from langgraph_async.types import Interrupt
 
@@ -93,6 +94,18 @@ def handled(scope: TaskScope, error: BaseException) -> TaskWrites:
     task.finished = task.handled = True
     rows: list[Write] = [(ERROR, error), (ERROR_SOURCE_NODE, task.name), *(scope.rows if scope.used else [])]
     return TaskWrites(task.id, task.path_text, rows, replace=task.routing_only)
+
+
+def voided(task: Task, error: ReducerError) -> TaskWrites:
+    """Return what to store of a task that had finished, when the superstep's writes could not be applied.
+
+    Its questions were answered, so they are taken back.
+    """
+    rows: list[Write] = [(ERROR, error)]
+    if task.asked:
+        rows.append((INTERRUPT, []))
+        task.asked = ()
+    return TaskWrites(task.id, task.path_text, rows)
 
 
 def _same(asked: tuple[Interrupt, ...], questions: tuple[Interrupt, ...]) -> bool:
