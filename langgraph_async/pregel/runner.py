@@ -24,12 +24,13 @@ from langgraph_async.aio.threads import wait_settled
 from langgraph_async.checkpoint.base import TaskWrites
 from langgraph_async.errors import (
     GraphInterrupt,
-    MissingNodeError,
     NodeCancelledError,
     ParentCommand,
     is_invalid_resume,
+    leaves_thread,
 )
 from langgraph_async.pregel.again import next_attempt, rest, retry_wait
+from langgraph_async.pregel.call_order import order_of
 from langgraph_async.pregel.calls import Calls
 from langgraph_async.pregel.deadline import run_within, timeout_of
 from langgraph_async.pregel.model import RunScope, StepState
@@ -39,6 +40,7 @@ from langgraph_async.pregel.step import commit
 from langgraph_async.pregel.step.attempt import run_attempt
 from langgraph_async.pregel.step.emit import emit_interrupts, emit_task_result, emit_updates
 from langgraph_async.pregel.step.rescue import rescue
+from langgraph_async.pregel.stored import by_task
 from langgraph_async.pregel.task import CallTask, RescueTask, Task
 
 Store: TypeAlias = Callable[[TaskWrites, bool], None]
@@ -305,7 +307,10 @@ class PregelRunner:
     ) -> asyncio.CancelledError | None:
         if isinstance(error, asyncio.CancelledError):
             return self._cancelled(scope, error)
-        if error is not None:
+        changed = self._other_calls(scope, ended=error is None and not scope.paused) if self._state.pending else None
+        if changed is not None:
+            self._fail(scope, changed)
+        elif error is not None:
             self._ended(scope, error)
         elif scope.paused:
             self._pause(scope, None)
@@ -357,8 +362,7 @@ class PregelRunner:
             self._save(None)
         else:
             _annotate(exc, f"During task with name '{task.name}' and id '{task.id}'")
-            # A graph inside that has lost a node changes nothing of the thread.
-            self._save(None if isinstance(exc, MissingNodeError) else commit.failure(scope, exc))
+            self._save(None if leaves_thread(exc) else commit.failure(scope, exc))
             emit_task_result(self._run, task, error=exc)
         if self.failure is None:
             self.failure = exc
@@ -410,6 +414,13 @@ class PregelRunner:
             with _LOCK:
                 self._calls = self._calls or calls
         return self._calls.start(caller, task)
+
+    def _other_calls(self, scope: TaskScope, *, ended: bool) -> BaseException | None:
+        """Return what says that a task that ran again made other calls than before, whatever it made of that."""
+        order = self._calls.order if self._calls is not None else order_of(self._run, by_task(self._state.pending))
+        if order is None or not ended:
+            return order.broken(scope) if order is not None else None
+        return order.check_end(scope)
 
     def _save_call(self, rows: TaskWrites) -> BaseException | None:
         assert self._store is not None
