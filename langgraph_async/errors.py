@@ -264,17 +264,25 @@ class GraphRecursionError(LangGraphError, RecursionError):
         limit: Supersteps the run was allowed.
         step: Number of the superstep that was not started.
         nodes: Nodes that would have run in it.
+        path: The nodes of the last supersteps of the run, at most ten, oldest first; each node once per superstep.
     """
 
     code = ErrorCode.GRAPH_RECURSION_LIMIT.value
 
     def __init__(
-        self, message: str = "", *, limit: int | None = None, step: int | None = None, nodes: Sequence[str] = ()
+        self,
+        message: str = "",
+        *,
+        limit: int | None = None,
+        step: int | None = None,
+        nodes: Sequence[str] = (),
+        path: Sequence[tuple[str, ...]] = (),
     ) -> None:
         super().__init__(message)
         self.limit = limit
         self.step = step
         self.nodes = tuple(nodes)
+        self.path = tuple(path)
 
 
 class UnreachedJoinError(LangGraphError):

@@ -29,6 +29,7 @@ from langgraph_async.errors import (
 from langgraph_async.pregel.again import next_attempt, rest, retry_wait
 from langgraph_async.pregel.call_order import order_of
 from langgraph_async.pregel.deadline import run_within
+from langgraph_async.pregel.failure import locate
 from langgraph_async.pregel.model import RunScope, StepState
 from langgraph_async.pregel.node import Write
 from langgraph_async.pregel.scope import TaskScope, calling_place
@@ -292,7 +293,7 @@ class Calls:
             return self._store(rows) or GraphInterrupt(questions)
         if isinstance(error, GraphBubbleUp) or leaves_thread(error):
             return error
-        error.add_note(f"During task with name '{task.name}' and id '{task.id}'")
+        locate(error, scope)
         failed = self._store(commit.failure(scope, error))
         emit_task_result(self._run, task, error=error)
         return failed or error

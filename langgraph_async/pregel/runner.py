@@ -33,6 +33,7 @@ from langgraph_async.pregel.again import next_attempt, rest, retry_wait
 from langgraph_async.pregel.call_order import order_of
 from langgraph_async.pregel.calls import Calls
 from langgraph_async.pregel.deadline import run_within, timeout_of
+from langgraph_async.pregel.failure import annotate, locate
 from langgraph_async.pregel.model import RunScope, StepState
 from langgraph_async.pregel.node import Write
 from langgraph_async.pregel.scope import TaskScope
@@ -361,7 +362,7 @@ class PregelRunner:
         if isinstance(exc, ParentCommand):
             self._save(None)
         else:
-            _annotate(exc, f"During task with name '{task.name}' and id '{task.id}'")
+            locate(exc, scope)
             self._save(None if leaves_thread(exc) else commit.failure(scope, exc))
             emit_task_result(self._run, task, error=exc)
         if self.failure is None:
@@ -372,7 +373,7 @@ class PregelRunner:
             attached = getattr(self.failure, "__langgraph_siblings__", ())
             with suppress(AttributeError):
                 self.failure.__langgraph_siblings__ = (*attached, exc)  # type: ignore[attr-defined]
-            _annotate(self.failure, f"In the same superstep node '{task.name}' failed too: {exc!r}")
+            annotate(self.failure, f"In the same superstep node '{task.name}' failed too: {exc!r}")
 
     def _rescue(self, scope: TaskScope, exc: BaseException) -> bool:
         """Hand a failure to the node's error handler, which is run next; False when it handles no such failure."""
@@ -383,7 +384,7 @@ class PregelRunner:
         if handler is None:
             return False
         self._left += 1
-        _annotate(exc, f"During task with name '{task.name}' and id '{task.id}'")
+        locate(exc, scope)
         self._save(commit.handled(scope, exc))
         emit_task_result(self._run, task, error=exc)
         self.rescued.append(handler)
@@ -430,9 +431,3 @@ class PregelRunner:
             self._give_up(exc)
             return exc
         return None
-
-
-def _annotate(exc: BaseException, note: str) -> None:
-    if note not in getattr(exc, "__notes__", ()):
-        with suppress(AttributeError, TypeError):  # not every class lets itself be written on
-            exc.add_note(note)
