@@ -10,7 +10,8 @@
     |  |- EmptyInputError                   no input, and nothing to go on with
     |  |- ResumeError (RuntimeError)        a resume that cannot be delivered
     |  |  '- UnknownInterruptError          it names an interrupt that is not pending
-    |  '- MissingNodeError                  the thread waits in a node that the graph no longer has
+    |  |- MissingNodeError                  the thread waits in a node that the graph no longer has
+    |  '- NonDeterministicReplayError       what runs again makes other calls than those that are stored
     |- running
     |  |- InvalidUpdateError                a write that the state cannot take
     |  |  '- ReducerError                   a reducer raised
@@ -59,6 +60,7 @@ class ErrorCode(str, enum.Enum):
     MULTIPLE_SUBGRAPHS = "MULTIPLE_SUBGRAPHS"
     INVALID_CHAT_HISTORY = "INVALID_CHAT_HISTORY"
     ENCRYPTION = "ENCRYPTION"
+    NON_DETERMINISTIC_REPLAY = "NON_DETERMINISTIC_REPLAY"
 
 
 def create_error_message(*, message: str, error_code: ErrorCode | str) -> str:
@@ -171,6 +173,37 @@ class MissingNodeError(LangGraphError):
         self.thread_id = thread_id
 
 
+class NonDeterministicReplayError(LangGraphError):
+    """A workflow or node that runs again does not make the calls whose results are stored. Nothing of it was stored.
+
+    Attributes:
+        workflow: The entrypoint, task or node that made the calls.
+        position: Place among its calls, from 0.
+        stored: Name of the task that is stored there.
+        called: Name of the task that was called there now, or None when it ended without a call there.
+        thread_id: The thread.
+    """
+
+    code = "NON_DETERMINISTIC_REPLAY"
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        workflow: str,
+        position: int,
+        stored: str,
+        called: str | None,
+        thread_id: str | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.workflow = workflow
+        self.position = position
+        self.stored = stored
+        self.called = called
+        self.thread_id = thread_id
+
+
 # -- running ------------------------------------------------------------------------------------------------
 
 
@@ -231,17 +264,25 @@ class GraphRecursionError(LangGraphError, RecursionError):
         limit: Supersteps the run was allowed.
         step: Number of the superstep that was not started.
         nodes: Nodes that would have run in it.
+        path: The nodes of the last supersteps of the run, at most ten, oldest first; each node once per superstep.
     """
 
     code = ErrorCode.GRAPH_RECURSION_LIMIT.value
 
     def __init__(
-        self, message: str = "", *, limit: int | None = None, step: int | None = None, nodes: Sequence[str] = ()
+        self,
+        message: str = "",
+        *,
+        limit: int | None = None,
+        step: int | None = None,
+        nodes: Sequence[str] = (),
+        path: Sequence[tuple[str, ...]] = (),
     ) -> None:
         super().__init__(message)
         self.limit = limit
         self.step = step
         self.nodes = tuple(nodes)
+        self.path = tuple(path)
 
 
 class UnreachedJoinError(LangGraphError):
@@ -411,6 +452,11 @@ def is_invalid_resume(exc: BaseException) -> bool:
     if isinstance(exc, BaseExceptionGroup):
         return any(is_invalid_resume(inner) for inner in exc.exceptions)
     return bool(getattr(exc, "__langgraph_invalid_resume__", False))
+
+
+def leaves_thread(exc: BaseException) -> bool:
+    """Tell whether `exc` says that the code does not fit what the thread holds, which then stays as it is."""
+    return isinstance(exc, (MissingNodeError, NonDeterministicReplayError))
 
 
 def siblings(exc: BaseException) -> tuple[BaseException, ...]:

@@ -37,6 +37,9 @@ def drive(
                 run(coro.close)
                 raise
             except BaseException as exc:  # noqa: BLE001
+                below = exc.__traceback__ and exc.__traceback__.tb_next  # this frame tells readers nothing
+                exc.with_traceback(below)
+                del below
                 awaited = run(throw, exc)
             else:
                 awaited = run(send, sent)

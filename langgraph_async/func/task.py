@@ -14,6 +14,7 @@ from langgraph_async.constants import CACHE_NS_WRITES, PUSH, RETURN
 from langgraph_async.errors import GraphBuildError
 from langgraph_async.func.policies import Retries, Timeout, check_policies
 from langgraph_async.pregel.call import injected, prepare, unwrap
+from langgraph_async.pregel.call_order import know_name
 from langgraph_async.pregel.node import PregelNode, Write
 from langgraph_async.pregel.policies import retry_policies
 from langgraph_async.types import CachePolicy, RetryPolicy, TimeoutPolicy
@@ -53,6 +54,7 @@ class TaskFunction(Generic[P, T]):
         self.timeout = timeout
         action = prepare(func, name=name)
         self.__name__ = action.name
+        know_name(action.name)
         check_policies(f"Task '{action.name}'", action, cache_policy=cache_policy, timeout=timeout)
         inject = injected(func, action.name, skip_first=False)
         self._node = PregelNode(

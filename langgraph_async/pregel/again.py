@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from langgraph_async.errors import is_invalid_resume
+from langgraph_async.errors import is_invalid_resume, leaves_thread
 from langgraph_async.pregel.scope import TaskScope
 from langgraph_async.pregel.step.retry import wait_before_next
 from langgraph_async.pregel.view import fresh_input
@@ -21,7 +21,9 @@ def retry_wait(scope: TaskScope, error: BaseException) -> float | None:
     policies = scope.task.node.retry_policy
     if not policies and scope.caller is None:
         policies = scope.run.spec.retry_policy
-    if not policies or not isinstance(error, Exception) or scope.paused or is_invalid_resume(error):
+    if not policies or not isinstance(error, Exception) or scope.paused:
+        return None
+    if is_invalid_resume(error) or leaves_thread(error):
         return None
     me = asyncio.current_task()
     if me is not None and me.cancelling():

@@ -18,12 +18,21 @@ from langgraph_async import ambient
 from langgraph_async.aio.group import Group
 from langgraph_async.checkpoint.base import TaskWrites
 from langgraph_async.constants import RETURN
-from langgraph_async.errors import GraphBubbleUp, GraphInterrupt, NodeCancelledError, is_invalid_resume
+from langgraph_async.errors import (
+    GraphBubbleUp,
+    GraphInterrupt,
+    NodeCancelledError,
+    NonDeterministicReplayError,
+    is_invalid_resume,
+    leaves_thread,
+)
 from langgraph_async.pregel.again import next_attempt, rest, retry_wait
+from langgraph_async.pregel.call_order import order_of
 from langgraph_async.pregel.deadline import run_within
+from langgraph_async.pregel.failure import locate
 from langgraph_async.pregel.model import RunScope, StepState
 from langgraph_async.pregel.node import Write
-from langgraph_async.pregel.scope import TaskScope
+from langgraph_async.pregel.scope import TaskScope, calling_place
 from langgraph_async.pregel.step import commit
 from langgraph_async.pregel.step.attempt import run_attempt
 from langgraph_async.pregel.step.emit import emit_task_result, emit_task_start, emit_updates
@@ -85,6 +94,9 @@ class Calls:
         save: Stores what a call came to, or None without a saver.
         stored: Waits until what was saved is stored, or None where that is not waited for.
         loop: The event loop of the run.
+
+    Attributes:
+        order: Compares calls with those that are stored; None outside of replays.
     """
 
     def __init__(
@@ -104,33 +116,41 @@ class Calls:
         self._wait_stored = stored
         self._loop = loop
         self._known: dict[str, Stored] = by_task(state.pending)
+        self.order = order_of(run, self._known)
 
     def start(self, caller: TaskScope, task: CallTask) -> Any:
         """Start a call; see `TaskScope.call`."""
         if threading.get_ident() == self._run.thread_ident:
             future: asyncio.Future[Any] = self._loop.create_future()
-            self._begin(caller, task, future)
+            self._begin(caller, task, future, calling_place())
             return future
         outer = ThreadFuture()
         context = contextvars.copy_context()
-        self._loop.call_soon_threadsafe(self._begin_for_thread, caller, task, outer, context=context)
+        begin = functools.partial(self._begin_for_thread, caller, task, outer, calling_place())
+        self._loop.call_soon_threadsafe(begin, context=context)
         return outer
 
-    def _begin_for_thread(self, caller: TaskScope, task: CallTask, outer: ThreadFuture) -> None:
+    def _begin_for_thread(self, caller: TaskScope, task: CallTask, outer: ThreadFuture, origin: object) -> None:
         future: asyncio.Future[Any] = self._loop.create_future()
         future.add_done_callback(functools.partial(_copy_outcome, outer))
         outer.add_done_callback(functools.partial(_pass_cancellation, self._loop, future))
         if caller.refusing or caller.closed:
             future.cancel()
         else:
-            self._begin(caller, task, future)
+            self._begin(caller, task, future, origin)
 
-    def _begin(self, caller: TaskScope, task: CallTask, future: asyncio.Future[Any]) -> None:
+    def _begin(self, caller: TaskScope, task: CallTask, future: asyncio.Future[Any], origin: object) -> None:
         run = self._run
-        self._state.seen.setdefault(task.name, {})
         known = self._known.get(task.id)
+        if self.order is not None:
+            try:
+                self.order.check(caller, task, origin, known=known is not None)
+            except NonDeterministicReplayError as exc:
+                _fail(future, exc)
+                return
         if known is not None:
             if known.writes:
+                self._state.seen.setdefault(task.name, {})
                 self._show_start(task)
                 future.set_result(_returned(known.writes))
                 return
@@ -141,6 +161,7 @@ class Calls:
                 caller.pause(task.asked)
                 _fail(future, GraphInterrupt(task.asked))
                 return
+        self._state.seen.setdefault(task.name, {})
         self._show_start(task)
         scope = TaskScope(run, task, self._state, starter=caller.starter, caller=caller)
         call = Call(caller, scope, future)
@@ -172,6 +193,8 @@ class Calls:
             error = self._end(call, error)
         self._remember(scope)
         call.caller.leave_call(call, scope)
+        if self.order is not None:
+            self.order.note_end(call.caller)
         if future.done():
             return
         if error is None:
@@ -236,6 +259,8 @@ class Calls:
             error = error or interrupted
         if error is None and scope.paused:
             error = GraphInterrupt(tuple(scope.pauses))
+        if self.order is not None:
+            error = self.order.check_end(scope) if error is None else self.order.broken(scope) or error
         return value, error
 
     async def _succeed(self, scope: TaskScope, value: Any) -> BaseException | None:
@@ -266,9 +291,9 @@ class Calls:
             questions, rows = commit.paused(scope, error)
             call.caller.pause(questions)
             return self._store(rows) or GraphInterrupt(questions)
-        if isinstance(error, GraphBubbleUp):
+        if isinstance(error, GraphBubbleUp) or leaves_thread(error):
             return error
-        error.add_note(f"During task with name '{task.name}' and id '{task.id}'")
+        locate(error, scope)
         failed = self._store(commit.failure(scope, error))
         emit_task_result(self._run, task, error=error)
         return failed or error

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
@@ -18,19 +19,17 @@ from langgraph_async.checkpoint.base import TaskWrites
 from langgraph_async.constants import CHECKPOINT_MAP, CONF, INPUT, NULL_TASK_ID, PREVIOUS, START
 from langgraph_async.errors import (
     EmptyInputError,
-    ErrorCode,
     GraphDrained,
     GraphInterrupt,
-    GraphRecursionError,
     InvalidUpdateError,
     ParentCommand,
     ReducerError,
     UnreachedJoinError,
-    create_error_message,
 )
 from langgraph_async.pregel.carry import as_pending, carried_writes
 from langgraph_async.pregel.claim import RunClaim
 from langgraph_async.pregel.entry import Loaded, load, place
+from langgraph_async.pregel.exhaustion import names_of, out_of_steps
 from langgraph_async.pregel.known_ids import asked_ever
 from langgraph_async.pregel.ledger import DeltaLedger, needs_ledger
 from langgraph_async.pregel.message_ids import identified, settled
@@ -127,6 +126,7 @@ class PregelLoop:
         self._group = Group()
         self._tasks_runner: PregelRunner | None = None
         self._taken = 0
+        self._path: deque[tuple[str, ...]] = deque(maxlen=10)
         self._slice_end = time.monotonic() + _SLICE_S
         self._newest: str | None = None
         self._persister: Persister | None = None
@@ -410,7 +410,7 @@ class PregelLoop:
             self._check_joins()
             return None
         if state.remaining_steps < 1 and any(task.name != START for task in tasks):
-            raise self._out_of_steps(tasks)
+            raise out_of_steps(run, state.step, [task.name for task in tasks], self._path)
         if run.interrupt_before and stops_at(state, run.interrupt_before, tasks):
             raise GraphInterrupt(())
         if run.control.drain_requested:
@@ -479,6 +479,7 @@ class PregelLoop:
         state.pending, state.tasks = [], []
         if tasks[0].name != START or len(tasks) > 1:
             self._taken += 1
+            self._path.append(names_of(tasks))
         if not updated.isdisjoint(run.sinks.key_set):
             self._show_values()
         if self._persister is None:
@@ -567,20 +568,6 @@ class PregelLoop:
                     join=join.end,
                     missing=missing,
                 )
-
-    def _out_of_steps(self, tasks: Sequence[Task]) -> GraphRecursionError:
-        limit, nodes = self._run.config.recursion_limit, [task.name for task in tasks]
-        return GraphRecursionError(
-            create_error_message(
-                message=f"Recursion limit of {limit} reached without hitting a stop condition. Graph "
-                f"{self._run.spec.name!r} would go on with step {self.state.step}: {', '.join(nodes[:10])}. Raise "
-                "the limit with config={'recursion_limit': ...}, or look for a cycle that never ends.",
-                error_code=ErrorCode.GRAPH_RECURSION_LIMIT,
-            ),
-            limit=limit,
-            step=self.state.step,
-            nodes=nodes,
-        )
 
     def _leave_paused(self, signal: GraphInterrupt) -> None:
         run = self._run

@@ -24,14 +24,16 @@ from langgraph_async.aio.threads import wait_settled
 from langgraph_async.checkpoint.base import TaskWrites
 from langgraph_async.errors import (
     GraphInterrupt,
-    MissingNodeError,
     NodeCancelledError,
     ParentCommand,
     is_invalid_resume,
+    leaves_thread,
 )
 from langgraph_async.pregel.again import next_attempt, rest, retry_wait
+from langgraph_async.pregel.call_order import order_of
 from langgraph_async.pregel.calls import Calls
 from langgraph_async.pregel.deadline import run_within, timeout_of
+from langgraph_async.pregel.failure import annotate, locate
 from langgraph_async.pregel.model import RunScope, StepState
 from langgraph_async.pregel.node import Write
 from langgraph_async.pregel.scope import TaskScope
@@ -39,6 +41,7 @@ from langgraph_async.pregel.step import commit
 from langgraph_async.pregel.step.attempt import run_attempt
 from langgraph_async.pregel.step.emit import emit_interrupts, emit_task_result, emit_updates
 from langgraph_async.pregel.step.rescue import rescue
+from langgraph_async.pregel.stored import by_task
 from langgraph_async.pregel.task import CallTask, RescueTask, Task
 
 Store: TypeAlias = Callable[[TaskWrites, bool], None]
@@ -305,7 +308,10 @@ class PregelRunner:
     ) -> asyncio.CancelledError | None:
         if isinstance(error, asyncio.CancelledError):
             return self._cancelled(scope, error)
-        if error is not None:
+        changed = self._other_calls(scope, ended=error is None and not scope.paused) if self._state.pending else None
+        if changed is not None:
+            self._fail(scope, changed)
+        elif error is not None:
             self._ended(scope, error)
         elif scope.paused:
             self._pause(scope, None)
@@ -356,9 +362,8 @@ class PregelRunner:
         if isinstance(exc, ParentCommand):
             self._save(None)
         else:
-            _annotate(exc, f"During task with name '{task.name}' and id '{task.id}'")
-            # A graph inside that has lost a node changes nothing of the thread.
-            self._save(None if isinstance(exc, MissingNodeError) else commit.failure(scope, exc))
+            locate(exc, scope)
+            self._save(None if leaves_thread(exc) else commit.failure(scope, exc))
             emit_task_result(self._run, task, error=exc)
         if self.failure is None:
             self.failure = exc
@@ -368,7 +373,7 @@ class PregelRunner:
             attached = getattr(self.failure, "__langgraph_siblings__", ())
             with suppress(AttributeError):
                 self.failure.__langgraph_siblings__ = (*attached, exc)  # type: ignore[attr-defined]
-            _annotate(self.failure, f"In the same superstep node '{task.name}' failed too: {exc!r}")
+            annotate(self.failure, f"In the same superstep node '{task.name}' failed too: {exc!r}")
 
     def _rescue(self, scope: TaskScope, exc: BaseException) -> bool:
         """Hand a failure to the node's error handler, which is run next; False when it handles no such failure."""
@@ -379,7 +384,7 @@ class PregelRunner:
         if handler is None:
             return False
         self._left += 1
-        _annotate(exc, f"During task with name '{task.name}' and id '{task.id}'")
+        locate(exc, scope)
         self._save(commit.handled(scope, exc))
         emit_task_result(self._run, task, error=exc)
         self.rescued.append(handler)
@@ -411,6 +416,13 @@ class PregelRunner:
                 self._calls = self._calls or calls
         return self._calls.start(caller, task)
 
+    def _other_calls(self, scope: TaskScope, *, ended: bool) -> BaseException | None:
+        """Return what says that a task that ran again made other calls than before, whatever it made of that."""
+        order = self._calls.order if self._calls is not None else order_of(self._run, by_task(self._state.pending))
+        if order is None or not ended:
+            return order.broken(scope) if order is not None else None
+        return order.check_end(scope)
+
     def _save_call(self, rows: TaskWrites) -> BaseException | None:
         assert self._store is not None
         try:
@@ -419,9 +431,3 @@ class PregelRunner:
             self._give_up(exc)
             return exc
         return None
-
-
-def _annotate(exc: BaseException, note: str) -> None:
-    if note not in getattr(exc, "__notes__", ()):
-        with suppress(AttributeError, TypeError):  # not every class lets itself be written on
-            exc.add_note(note)

@@ -8,9 +8,11 @@ from __future__ import annotations
 import asyncio
 import threading
 import warnings
+import weakref
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol
 
+from langgraph_async import ambient
 from langgraph_async.aio.clock import Clock
 from langgraph_async.aio.threads import wait_settled
 from langgraph_async.config import RunnableConfig, merge_configs
@@ -28,6 +30,14 @@ if TYPE_CHECKING:
     from langgraph_async.stream.writer import ChunkWriter
 
 _LOCK = threading.Lock()
+
+
+def calling_place() -> object:
+    """Return the asyncio task that runs here, or the number of the thread where none does."""
+    try:
+        return asyncio.current_task() or threading.get_ident()
+    except RuntimeError:
+        return threading.get_ident()
 
 
 class CallStarter(Protocol):
@@ -107,6 +117,8 @@ class TaskScope:
         stepwise: Takes the writes of one yield of a generator, to be shown at once.
         signs: When it last gave a sign of life; None without an idle limit.
         attempt: Which attempt of the task it is, from 1.
+        home: The asyncio task or thread that its code runs in, on replays; see `calling_place`.
+        elders: The asyncio tasks that were there before it, on replays under Python 3.11; or None.
         began: Unix time in seconds at which the first attempt began; set when it is first needed.
     """
 
@@ -122,8 +134,10 @@ class TaskScope:
         "caller",
         "calls_made",
         "closed",
+        "elders",
         "graph_calls",
         "holds_slot",
+        "home",
         "hosts",
         "invalid",
         "paused",
@@ -167,6 +181,8 @@ class TaskScope:
         self.signs: SignsOfLife | None = None
         self.attempt = 1
         self.began: float | None = None
+        self.home: object = None
+        self.elders: weakref.WeakSet[asyncio.Task[Any]] | None = None
         self._asked = 0
         self.starter = starter
         self._idle: asyncio.Future[None] | None = None
@@ -383,6 +399,21 @@ class TaskScope:
         if self.caller is None:
             return {**self.run.checkpoint_map, self.run.ns: self.task.checkpoint_id}
         return {**self.caller.checkpoint_map, self.caller.task.ns: self.task.checkpoint_id}
+
+    def settle_in(self) -> None:
+        """Note where the task's code runs, when calls of it may have to be compared with stored ones."""
+        self.home = calling_place()
+        if not hasattr(asyncio.Task, "get_context") and isinstance(self.home, asyncio.Task):
+            self.elders = weakref.WeakSet(asyncio.all_tasks())
+
+    def has_strays(self) -> bool:
+        """Tell whether an asyncio task that the task's code has started runs; under Python 3.11, whether one may."""
+        if not isinstance(self.home, asyncio.Task):
+            return False
+        others = asyncio.all_tasks() - {self.home}
+        if self.elders is not None:
+            return bool(others.difference(self.elders))
+        return any(other.get_context().get(ambient.current) is self for other in others)  # type: ignore[attr-defined]
 
     # -- calls --------------------------------------------------------------------------------------------------
 

@@ -372,7 +372,7 @@ async def test_an_error_that_nobody_catches_fails_the_run_and_names_the_task() -
 
     notes = "\n".join(caught.value.__notes__)
     assert "task with name 'fail'" in notes
-    assert "task with name 'workflow'" in notes
+    assert "inside 'workflow' of graph 'workflow'" in notes
 
 
 async def test_an_error_that_nobody_awaits_does_not_fail_the_run() -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import AsyncGenerator, Iterator, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -34,6 +34,8 @@ async def run_attempt(scope: TaskScope) -> list[Write]:
     """
     task = scope.task
     node = task.node
+    if scope.state.pending:
+        scope.settle_in()
     if task.routing_only:
         writes = list(task.writes)
     elif node.action is None:
@@ -131,10 +133,17 @@ async def _call(action: Action, value: Any, scope: TaskScope) -> Any:
         result = action.func(value, **given)
     else:
         work = functools.partial(action.func, value, **given)
+        if scope.state.pending:
+            work = functools.partial(_settled, scope, work)
         result = await run_in_thread(work, depth=scope.depth, on_cancel=scope.refuse_calls)
     if inspect.isawaitable(result):
         result = await result
     return result
+
+
+def _settled(scope: TaskScope, work: Callable[[], Any]) -> Any:
+    scope.settle_in()
+    return work()
 
 
 async def _resolved(output: Any, scope: TaskScope) -> Any:

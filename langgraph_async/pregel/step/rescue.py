@@ -10,7 +10,7 @@ from typing import Any
 
 from langgraph_async.checkpoint.base import PendingWrite
 from langgraph_async.constants import ERROR_HANDLER_PREFIX
-from langgraph_async.errors import MissingNodeError, NodeError, is_invalid_resume
+from langgraph_async.errors import NodeError, is_invalid_resume, leaves_thread
 from langgraph_async.pregel.model import GraphSpec, StepState
 from langgraph_async.pregel.stored import restore_tasks
 from langgraph_async.pregel.task import RescueTask, Task
@@ -20,12 +20,12 @@ from langgraph_async.pregel.view import fresh_input
 def rescue(spec: GraphSpec, state: StepState, task: Task, error: BaseException) -> RescueTask | None:
     """Return the task of the handler that takes over, or None when the failure is not handled.
 
-    Signals and pauses are no failures; a misfit answer can be given again; and no handler mends a graph inside that
-    has lost a node.
+    Signals and pauses are no failures; a misfit answer can be given again; and no handler mends code that does not
+    fit the thread.
     """
     if task.node.error_handler is None or not isinstance(error, Exception):
         return None
-    if isinstance(error, MissingNodeError) or is_invalid_resume(error):
+    if leaves_thread(error) or is_invalid_resume(error):
         return None
     return _handler(spec, task, error, fresh_input(spec, state, task))
 
