@@ -18,7 +18,7 @@ from langgraph_async import ambient
 from langgraph_async.aio.group import Group
 from langgraph_async.checkpoint.base import TaskWrites
 from langgraph_async.constants import RETURN
-from langgraph_async.errors import GraphBubbleUp, GraphInterrupt, NodeCancelledError, is_invalid_resume
+from langgraph_async.errors import GraphBubbleUp, GraphDrained, GraphInterrupt, NodeCancelledError, is_invalid_resume
 from langgraph_async.pregel.again import next_attempt, rest, retry_wait
 from langgraph_async.pregel.deadline import run_within
 from langgraph_async.pregel.model import RunScope, StepState
@@ -266,6 +266,8 @@ class Calls:
             questions, rows = commit.paused(scope, error)
             call.caller.pause(questions)
             return self._store(rows) or GraphInterrupt(questions)
+        if isinstance(error, GraphDrained):
+            return self._store(commit.drained(scope)) or error
         if isinstance(error, GraphBubbleUp):
             return error
         error.add_note(f"During task with name '{task.name}' and id '{task.id}'")
