@@ -2,5 +2,6 @@
 
 from langgraph_async.pregel.builder import NodeBuilder
 from langgraph_async.pregel.graph import Pregel
+from langgraph_async.pregel.handle import Run
 
-__all__ = ["NodeBuilder", "Pregel"]
+__all__ = ["NodeBuilder", "Pregel", "Run"]

@@ -101,6 +101,7 @@ def make_run(
     ns = "" if parent is None else _namespace(graph, parent, call)
     replay = parent.run.replay if parent is not None else _replay(config)
     keys = _keys(spec, options.output_keys, default_keys)
+    control = options.control or (parent.run.control if parent is not None else RunControl())
     return RunScope(
         spec=spec,
         config=config,
@@ -109,11 +110,15 @@ def make_run(
         parent=parent,
         saver=saver,
         durability=options.durability or (parent.run.durability if parent is not None else "async"),
-        sinks=Sinks((*sinks, *(parent.run.sinks.for_nested() if parent is not None else ())), keys),
+        sinks=Sinks(
+            (*sinks, *(parent.run.sinks.for_nested() if parent is not None else ())),
+            keys,
+            _keys(spec, options.output_keys, graph.output_channels),
+        ),
         answers=parent.run.answers if parent is not None else Answers(),
         replay=replay,
-        runtime=_runtime(graph, options, config, parent),
-        control=options.control or (parent.run.control if parent is not None else RunControl()),
+        runtime=_runtime(graph, options, config, parent, control),
+        control=control,
         limiter=_limiter(config, parent),
         checkpoint_map=_checkpoint_map(parent),
         interrupt_before=_breakpoints(spec, options.interrupt_before or graph.interrupt_before_nodes, "before"),
@@ -202,7 +207,9 @@ def _breakpoints(spec: GraphSpec, names: Iterable[str] | str, which: str) -> fro
     return found
 
 
-def _runtime(graph: Pregel, options: RunOptions, config: RunConfig, parent: TaskScope | None) -> Runtime[Any]:
+def _runtime(
+    graph: Pregel, options: RunOptions, config: RunConfig, parent: TaskScope | None, control: RunControl
+) -> Runtime[Any]:
     context = _context(graph.context_schema, options.context)
     above = parent.run.runtime if parent is not None else Runtime()
     return above.override(
@@ -210,7 +217,7 @@ def _runtime(graph: Pregel, options: RunOptions, config: RunConfig, parent: Task
         previous=None,
         store=above.store if above.store is not None else graph.store,
         server_info=_server_info(config) or above.server_info,
-        control=options.control or above.control,
+        control=control,
     )
 
 

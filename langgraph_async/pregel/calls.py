@@ -20,6 +20,7 @@ from langgraph_async.checkpoint.base import TaskWrites
 from langgraph_async.constants import RETURN
 from langgraph_async.errors import (
     GraphBubbleUp,
+    GraphDrained,
     GraphInterrupt,
     NodeCancelledError,
     NonDeterministicReplayError,
@@ -291,6 +292,8 @@ class Calls:
             questions, rows = commit.paused(scope, error)
             call.caller.pause(questions)
             return self._store(rows) or GraphInterrupt(questions)
+        if isinstance(error, GraphDrained):
+            return self._store(commit.drained(scope)) or error
         if isinstance(error, GraphBubbleUp) or leaves_thread(error):
             return error
         locate(error, scope)

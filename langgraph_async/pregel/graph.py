@@ -14,7 +14,7 @@ from langgraph_async.channels import BaseChannel, Topic
 from langgraph_async.channels.managed import ManagedValue, is_managed_value
 from langgraph_async.checkpoint.foreign.saver import as_saver
 from langgraph_async.config import RunnableConfig, merge_configs
-from langgraph_async.constants import END, INTERRUPT, TASKS
+from langgraph_async.constants import TASKS
 from langgraph_async.errors import GraphBuildError
 from langgraph_async.pregel.address import subgraphs_of
 from langgraph_async.pregel.begin import RunOptions, calling_task, make_run, names_task
@@ -22,8 +22,8 @@ from langgraph_async.pregel.blocking import BlockingView
 from langgraph_async.pregel.builder import NodeBuilder
 from langgraph_async.pregel.check import check_graph
 from langgraph_async.pregel.edit import bulk_update
+from langgraph_async.pregel.handle import Startable, result_of
 from langgraph_async.pregel.inspect import history, snapshot
-from langgraph_async.pregel.loop import PregelLoop
 from langgraph_async.pregel.model import GraphSpec, RunScope, make_spec
 from langgraph_async.pregel.node import Join, PregelNode, Schemas
 from langgraph_async.pregel.policies import retry_policies
@@ -48,7 +48,7 @@ from langgraph_async.types import (
 from langgraph_async.typing import ContextT, InputT, OutputT, StateT
 
 
-class Pregel(SchemaView, BlockingView, Generic[StateT, ContextT, InputT, OutputT]):
+class Pregel(Startable, SchemaView, BlockingView, Generic[StateT, ContextT, InputT, OutputT]):
     """A graph that can be run: nodes, the channels between them, and how it talks to the outside.
 
     `StateGraph.compile` makes one; with `NodeBuilder` it can be put together by hand. Nothing of a run is kept in
@@ -304,7 +304,7 @@ class Pregel(SchemaView, BlockingView, Generic[StateT, ContextT, InputT, OutputT
         loop = await run_graph(run, input)
         if collector is not None:
             return collector.result()
-        return _result(run, loop, version, mappers[()].output)
+        return result_of(run, loop, version, mappers[()].output)
 
     async def astream(
         self,
@@ -548,19 +548,6 @@ def _spread(take: Callable[[Any, str, Any], Any]) -> Callable[[Item], None]:
 
 def _sink(put: Callable[[Item], None], modes: frozenset[str], *, subgraphs: bool) -> Sink:
     return Sink(put=put, put_chunk=put, bus=None, wanted=Wanted.of(modes), subgraphs=subgraphs)
-
-
-def _result(run: RunScope, loop: PregelLoop, version: str, mapper: Callable[[dict[str, Any]], Any] | None) -> Any:
-    value = loop.output
-    if version == "v2":
-        if mapper is not None and isinstance(value, dict) and not loop.paused:
-            value = mapper(value)
-        return GraphOutput(value, loop.interrupts)
-    if not loop.interrupts:
-        return value
-    # What an entrypoint shows as its output is that of its last finished run, not of this one.
-    shown = value if isinstance(value, dict) and run.sinks.keys != END else {}
-    return {**shown, INTERRUPT: list(loop.interrupts)}
 
 
 async def _streamed(run: RunScope, value: Any, bus: Bus, on_lease: Callable[[Any], None]) -> None:

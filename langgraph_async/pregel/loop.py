@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence, Set
 from typing import Any
 
 from langgraph_async.aio.group import Group
@@ -116,7 +116,7 @@ class PregelLoop:
         self.paused = False
         self._showed = False
         self._shown: Any = None
-        self._output_stays = run.spec.reactive.isdisjoint(run.sinks.key_set)
+        self._output_stays = run.spec.reactive.isdisjoint(run.sinks.result_set)
         self._run = run
         self._boundary = boundary
         self._start = start
@@ -182,7 +182,7 @@ class PregelLoop:
     def output(self) -> Any:
         """The output as it stood when it last changed, or was found; None when neither has happened."""
         if self._showed and self._output_stays:
-            return output(self._run.spec, self.state, self._run.sinks.keys)
+            return output(self._run.spec, self.state, self._run.sinks.result_keys)
         return self._shown
 
     def _show_values(self) -> None:
@@ -190,11 +190,18 @@ class PregelLoop:
         if self._run.sinks.values:
             emit_values(self._run, self.state)
 
+    def _show_changed(self, updated: Set[str]) -> None:
+        sinks = self._run.sinks
+        if not updated.isdisjoint(sinks.result_set):
+            self._note_output()
+        if sinks.values and not updated.isdisjoint(sinks.key_set):
+            emit_values(self._run, self.state)
+
     def _note_output(self) -> None:
         self._showed = True
         if not self._output_stays:
             # A channel among the output may lose its value later, which is no change of the output.
-            self._shown = output(self._run.spec, self.state, self._run.sinks.keys)
+            self._shown = output(self._run.spec, self.state, self._run.sinks.result_keys)
 
     # -- entering ---------------------------------------------------------------------------------------------
 
@@ -413,13 +420,17 @@ class PregelLoop:
             raise out_of_steps(run, state.step, [task.name for task in tasks], self._path)
         if run.interrupt_before and stops_at(state, run.interrupt_before, tasks):
             raise GraphInterrupt(())
-        if run.control.drain_requested:
-            raise GraphDrained(run.control.drain_reason or "shutdown")
+        self._check_drain()
         if run.answers.resuming:
             for task in tasks:
                 if task.asked and not task.finished:
                     task.left_alone = run.answers.given.keys().isdisjoint(q.id for q in task.asked)
         return tasks
+
+    def _check_drain(self) -> None:
+        control = self._run.control
+        if control.drain_requested:
+            raise GraphDrained(control.drain_reason or "shutdown")
 
     async def _run_step(self, tasks: list[Task]) -> None:
         run, state = self._run, self.state
@@ -430,6 +441,7 @@ class PregelLoop:
         paused = len(todo) < len(tasks) and any(task.left_alone for task in tasks)
         if self._boundary is not None:
             await self._boundary()
+            self._check_drain()  # the reader may just have asked
         if todo:
             runner = self._runner()
             try:
@@ -480,8 +492,7 @@ class PregelLoop:
         if tasks[0].name != START or len(tasks) > 1:
             self._taken += 1
             self._path.append(names_of(tasks))
-        if not updated.isdisjoint(run.sinks.key_set):
-            self._show_values()
+        self._show_changed(updated)
         if self._persister is None:
             state.step += 1
         else:
@@ -593,5 +604,4 @@ class PregelLoop:
             updated = apply_tasks(run.spec, self.state, done, run.next_version)
         except InvalidUpdateError:
             return
-        if not updated.isdisjoint(run.sinks.key_set):
-            self._show_values()
+        self._show_changed(updated)

@@ -23,6 +23,7 @@ from langgraph_async.aio.limiter import Limiter
 from langgraph_async.aio.threads import wait_settled
 from langgraph_async.checkpoint.base import TaskWrites
 from langgraph_async.errors import (
+    GraphDrained,
     GraphInterrupt,
     NodeCancelledError,
     ParentCommand,
@@ -65,6 +66,7 @@ class PregelRunner:
         paused: Whether any task paused; a static breakpoint in a nested graph asks nothing.
         rescued: The error handlers that took over.
         failure: What the first failed task raised, or None.
+        drained: The signal of a graph inside that was drained, or None.
     """
 
     def __init__(
@@ -77,6 +79,7 @@ class PregelRunner:
     ) -> None:
         self.paused = False
         self.failure: BaseException | None = None
+        self.drained: GraphDrained | None = None
         self.rescued: list[Task] = []
         self._run = run
         self._state = state
@@ -112,6 +115,8 @@ class PregelRunner:
             await self._run_together(tasks)
         if self.failure is not None:
             raise self.failure
+        if self.drained is not None:
+            raise self.drained
 
     async def _run_alone(self, task: Task) -> None:
         limiter = self._run.limiter
@@ -356,6 +361,11 @@ class PregelRunner:
             emit_task_result(self._run, scope.task, questions=questions)
 
     def _fail(self, scope: TaskScope, exc: BaseException) -> None:
+        if isinstance(exc, GraphDrained):
+            # A graph inside has stopped between two of its supersteps; this one is in flight, and is finished.
+            self._save(commit.drained(scope))
+            self.drained = exc
+            return
         task = scope.task
         if task.node.error_handler is not None and not self._aborting and self._rescue(scope, exc):
             return

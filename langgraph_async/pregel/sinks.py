@@ -10,9 +10,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from langgraph_async.stream.bus import Bus
 from langgraph_async.stream.wanted import Wanted
-from langgraph_async.stream.writer import ChunkWriter
+from langgraph_async.stream.writer import ChunkWriter, Drained
 
 if TYPE_CHECKING:
     from langgraph_async.pregel.scope import TaskScope
@@ -37,7 +36,7 @@ class Sink:
 
     put: Callable[[Item], None]
     put_chunk: Callable[[Item], None]
-    bus: Bus | None
+    bus: Drained | None
     wanted: Wanted
     subgraphs: bool
     shown: set[str] = field(default_factory=set)
@@ -50,15 +49,32 @@ class Sinks:
         all: The sinks.
         keys: The channels that `values` and `updates` show, in order; a single name means the bare value.
         key_set: The same as a set.
+        result_keys: The channels that the run returns; not always those it shows.
+        result_set: The same as a set.
         values, updates, custom, tasks, checkpoints: Whether anybody wants these.
     """
 
-    __slots__ = ("all", "checkpoints", "custom", "key_set", "keys", "tasks", "updates", "values")
+    __slots__ = (
+        "all",
+        "checkpoints",
+        "custom",
+        "key_set",
+        "keys",
+        "result_keys",
+        "result_set",
+        "tasks",
+        "updates",
+        "values",
+    )
 
-    def __init__(self, sinks: tuple[Sink, ...], keys: str | tuple[str, ...]) -> None:
+    def __init__(
+        self, sinks: tuple[Sink, ...], keys: str | tuple[str, ...], result_keys: str | tuple[str, ...]
+    ) -> None:
         self.all = sinks
         self.keys = keys
-        self.key_set = frozenset((keys,) if isinstance(keys, str) else keys)
+        self.key_set = _as_set(keys)
+        self.result_keys = result_keys
+        self.result_set = self.key_set if result_keys == keys else _as_set(result_keys)
         self.values = any(s.wanted.values for s in sinks)
         self.updates = any(s.wanted.updates for s in sinks)
         self.custom = any(s.wanted.custom for s in sinks)
@@ -80,3 +96,7 @@ class Sinks:
                 sink.put_chunk((levels, "custom", chunk))
 
         return ChunkWriter(emit, buses[0] if buses else None, node=scope.task.name)
+
+
+def _as_set(keys: str | tuple[str, ...]) -> frozenset[str]:
+    return frozenset((keys,) if isinstance(keys, str) else keys)

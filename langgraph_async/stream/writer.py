@@ -4,9 +4,15 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol
 
-from langgraph_async.stream.bus import Bus
+
+class Drained(Protocol):
+    """What takes chunks and can say when they are taken, like a `Bus`."""
+
+    async def drain(self) -> None:
+        """Return when all that is waiting now was taken."""
+        ...
 
 
 class ChunkWriter:
@@ -20,7 +26,7 @@ class ChunkWriter:
 
     __slots__ = ("_bus", "_closed", "_emit", "_node")
 
-    def __init__(self, emit: Callable[[Any], None], bus: Bus | None = None, *, node: str) -> None:
+    def __init__(self, emit: Callable[[Any], None], bus: Drained | None = None, *, node: str) -> None:
         self._emit = emit
         self._bus = bus
         self._node = node

@@ -77,6 +77,43 @@ async def drop_stream(world: World, turn: int, durability: str) -> bool:
     return True
 
 
+async def cancel_handle(world: World, turn: int, durability: str) -> bool:
+    run = world.graph.start({"log": []}, world.on, durability=durability)
+    for _ in range(turn):
+        await asyncio.sleep(0)
+    cut = not run.done()
+    run.cancel()
+    await run.aclose()
+    return cut
+
+
+async def leave_handle(world: World, turn: int, durability: str) -> bool:
+    """Leave the block around a run that is read for its first half."""
+    async with world.graph.start({"log": []}, world.on, stream_mode="updates", durability=durability) as run:
+        reading = asyncio.create_task(_read(run))
+        for _ in range(turn // 2):
+            await asyncio.sleep(0)
+        reading.cancel()
+        await asyncio.wait([reading])
+        for _ in range(turn // 2):
+            await asyncio.sleep(0)
+        return not run.done()
+
+
+async def drop_handle(world: World, turn: int, durability: str) -> bool:
+    run = world.graph.start({"log": []}, world.on, durability=durability)
+    for _ in range(turn):
+        await asyncio.sleep(0)
+    if run.done():
+        return False
+    with pytest.warns(ResourceWarning, match="dropped"):
+        del run
+    async with asyncio.timeout(10):
+        while len(asyncio.all_tasks()) > 1 or world.saver.leases:
+            await asyncio.sleep(0)
+    return True
+
+
 async def _read(stream: Any) -> None:
     async for _ in stream:
         await asyncio.sleep(0)
@@ -88,6 +125,9 @@ WAYS = {
     "reader": close_stream,
     "aclose": leave_stream,
     "drop": drop_stream,
+    "handle": cancel_handle,
+    "block": leave_handle,
+    "dropped handle": drop_handle,
 }
 
 

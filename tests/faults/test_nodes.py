@@ -219,6 +219,105 @@ async def test_every_failure_during_the_clean_up_of_cancelled_siblings_is_attach
     assert len(siblings(caught.value)) == 2
 
 
+async def test_a_node_that_blocks_the_loop_is_cancelled_at_its_next_await_and_the_thread_goes_on():
+    saver, turns = InMemorySaver(), []
+
+    async def blocks(state):
+        for turn in range(3):
+            sum(range(200_000))  # nobody else runs meanwhile
+            turns.append(turn)
+            await asyncio.sleep(0)
+        return {"log": ["blocks"]}
+
+    graph = chain(saver=saver, a=logs("a"), blocks=blocks)
+    run = graph.start({"log": []}, on())
+    while not turns:
+        await asyncio.sleep(0)
+    run.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await run
+
+    assert turns == [0]
+    assert len(asyncio.all_tasks()) == 1
+    assert await graph.ainvoke(None, on()) == {"log": ["a", "blocks"]}
+
+
+async def test_a_task_that_a_cancelled_node_leaves_behind_can_neither_write_nor_call_into_the_run():
+    reached, go_on, refused = asyncio.Event(), asyncio.Event(), []
+    left: list = []
+    inner = chain(inner=logs("inner"))
+
+    async def late(writer):
+        await go_on.wait()
+        with pytest.warns(RuntimeWarning, match="after it was done"):
+            writer("late")
+        try:
+            inner.start({"log": []})
+        except RuntimeError as exc:
+            refused.append(str(exc))
+
+    async def leaves(state, writer):
+        left.append(asyncio.create_task(late(writer)))
+        reached.set()
+        await asyncio.Event().wait()
+
+    run = chain(leaves=leaves).start({"log": []}, stream_mode="custom")
+    await reached.wait()
+    await run.aclose()
+    go_on.set()
+    await asyncio.wait_for(left[0], 10)
+
+    assert ["outlived node 'leaves'" in text for text in refused] == [True]
+    assert len(asyncio.all_tasks()) == 1
+
+
+@pytest.mark.parametrize("exc", EXCEPTIONS, ids=lambda exc: type(exc).__name__)
+async def test_whatever_a_node_raises_reaches_those_who_hold_its_run(exc):
+    async def bad(state):
+        await asyncio.sleep(0)
+        raise exc
+
+    run = chain(a=logs("a"), bad=bad).start({"log": []}, stream_mode="updates")
+    parts = []
+
+    async def read():
+        async for part in run:
+            parts.append(part)
+
+    assert same(await outcome(read()), exc)
+    assert parts == [{"a": {"log": ["a"]}}]
+    assert same(await outcome(run), exc)
+    assert len(asyncio.all_tasks()) == 1
+
+
+def same(raised, exc):
+    """Whether it is that exception; Python itself wraps those that would end a generator or coroutine."""
+    return raised is exc or (isinstance(raised, RuntimeError) and raised.__cause__ is exc)
+
+
+@pytest.mark.parametrize("exc", [KeyboardInterrupt, SystemExit])
+def test_an_exception_that_stops_the_interpreter_stops_a_run_that_is_held(exc):
+    ended = []
+
+    async def bad(state):
+        await asyncio.sleep(0)
+        raise exc
+
+    async def waits(state):
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.append("waits")
+
+    async def main():
+        async with parallel(bad=bad, waits=waits).start({"log": []}) as run:
+            await run
+
+    with pytest.raises(exc):
+        asyncio.run(main())
+    assert ended == ["waits"]
+
+
 # -- shapes ------------------------------------------------------------------------------------------------------
 
 

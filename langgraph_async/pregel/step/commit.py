@@ -71,7 +71,26 @@ def failure(scope: TaskScope, error: BaseException) -> TaskWrites:
     task = scope.task
     task.error = error
     scope.reopen_invalid()
-    rows: list[Write] = [(ERROR, error)]
+    rows: list[Write] = [(ERROR, error), *_answers_kept(scope)]
+    body = scope.body if not task.routing_only else None
+    kept = [write for write in body or () if write[0] not in CONTROL_WRITES]
+    return TaskWrites(task.id, task.path_text, storable(scope.run.spec.untracked, [*kept, *rows]), replace=bool(kept))
+
+
+def drained(scope: TaskScope) -> TaskWrites | None:
+    """Return what to store of a task in which a graph was drained: no failure, only the answers it has used."""
+    task = scope.task
+    rows = _answers_kept(scope)
+    if task.error is not None:
+        task.error = None
+        rows.append((ERROR, None))
+    return TaskWrites(task.id, task.path_text, rows) if rows else None
+
+
+def _answers_kept(scope: TaskScope) -> list[Write]:
+    """Return the rows of the answers that an attempt without a result has used, and of what it still asks."""
+    task = scope.task
+    rows: list[Write] = []
     if scope.used and task.answers:
         rows.extend(scope.rows)
     left = tuple(q for q in task.asked if q.id not in scope.run.answers.taken)
@@ -81,9 +100,7 @@ def failure(scope: TaskScope, error: BaseException) -> TaskWrites:
     if not _same(task.asked, left):
         rows.append((INTERRUPT, list(left)))
         task.asked = left
-    body = scope.body if not task.routing_only else None
-    kept = [write for write in body or () if write[0] not in CONTROL_WRITES]
-    return TaskWrites(task.id, task.path_text, storable(scope.run.spec.untracked, [*kept, *rows]), replace=bool(kept))
+    return rows
 
 
 def handled(scope: TaskScope, error: BaseException) -> TaskWrites:
