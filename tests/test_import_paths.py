@@ -7,6 +7,8 @@ import importlib
 import pytest
 
 PATHS = {
+    "cache.base": "BaseCache FullKey Namespace",
+    "cache.memory": "InMemoryCache",
     "channels": """
         AnyValue BaseChannel BinaryOperatorAggregate DeltaChannel EphemeralValue LastValue LastValueAfterFinish
         NamedBarrierValue NamedBarrierValueAfterFinish Topic UntrackedValue""",
