@@ -76,7 +76,9 @@ class Memo:
         if not fresh:
             return
         try:
-            await self._cache.aset({(key.ns, key.key): (writes, key.ttl) for key, writes in fresh.items()})
+            await self._cache.aset(
+                {(key.ns, key.key): ([list(write) for write in writes], key.ttl) for key, writes in fresh.items()}
+            )
         except Exception as exc:  # noqa: BLE001
             self._warn("could not keep results", exc)
 
