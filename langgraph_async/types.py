@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import pickle
 import warnings
 from collections.abc import Callable, Hashable, Mapping, Sequence
@@ -122,7 +123,11 @@ class TimeoutPolicy:
 
 def default_cache_key(*args: Any, **kwargs: Any) -> bytes:
     """Return a key for the arguments of a call: equal arguments give equal keys, whatever the order of dict keys."""
-    return pickle.dumps((_freeze(args), _freeze(kwargs)), protocol=5)
+    buffer = io.BytesIO()
+    pickler = pickle.Pickler(buffer, protocol=5)
+    pickler.fast = True  # else the bytes tell a value that occurs twice from two equal values
+    pickler.dump((_freeze(args), _freeze(kwargs)))
+    return buffer.getvalue()
 
 
 def _freeze(value: Any, depth: int = 10) -> Any:
@@ -145,7 +150,8 @@ class CachePolicy:
     """How a node's result is cached.
 
     Attributes:
-        key_func: From the node's input to a key (str or bytes).
+        key_func: From the node's input, or the arguments of a task, to a key (str or bytes). Inputs with equal keys
+            share a result. Without a key for an input, by an exception, the node runs uncached.
         ttl: Seconds until an entry expires, or None for never.
     """
 

@@ -7,6 +7,10 @@ import importlib
 import pytest
 
 PATHS = {
+    "cache.base": "BaseCache FullKey Namespace",
+    "cache.memory": "InMemoryCache",
+    "cache.redis": "RedisCache",
+    "cache.sqlite": "SqliteCache",
     "channels": """
         AnyValue BaseChannel BinaryOperatorAggregate DeltaChannel EphemeralValue LastValue LastValueAfterFinish
         NamedBarrierValue NamedBarrierValueAfterFinish Topic UntrackedValue""",

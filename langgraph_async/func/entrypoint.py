@@ -37,7 +37,8 @@ class entrypoint:  # noqa: N801
         store: What the function and its tasks find as the store.
         cache: Where tasks with a cache policy keep results.
         context_schema: Type of ``runtime.context``.
-        cache_policy: How results are cached.
+        cache_policy: How results are cached: the function's, by its input, and those of tasks without a policy of
+            their own, by their arguments.
         retry_policy: When a failed function is tried again.
         timeout: Bounds each attempt: seconds, timedelta or policy. For async functions only.
 
@@ -95,7 +96,6 @@ class entrypoint:  # noqa: N801
         check_policies(
             f"Entrypoint '{action.name}'",
             action,
-            cache_policy=self.cache_policy,
             timeout=self.timeout,
         )
         given, returned, saved = _hints(func, action.name)
@@ -117,9 +117,9 @@ class entrypoint:  # noqa: N801
             stream_channels=END,
             stream_mode="updates",
             stream_eager=True,
-            checkpointer=_with_types(self.checkpointer, (given, returned, saved)),
+            checkpointer=_with_types(as_saver(self.checkpointer), (given, returned, saved)),
             store=self.store,
-            cache=self.cache,
+            cache=_with_types(self.cache, (given, returned, saved)),
             cache_policy=self.cache_policy,
             retry_policy=self.retry_policy,
             context_schema=self.context_schema,
@@ -160,9 +160,8 @@ def _hints(func: Callable[..., Any], name: str) -> tuple[Any, Any, Any]:
     return given, returned, returned
 
 
-def _with_types(checkpointer: Any, hints: Sequence[Any]) -> Any:
-    """Return the saver, allowed to read back the types that the function's hints mention."""
-    saver = as_saver(checkpointer)
-    if not hasattr(saver, "with_allowlist"):
-        return saver
-    return saver.with_allowlist(set[type]().union(*map(collect_types, hints)))
+def _with_types(keeper: Any, hints: Sequence[Any]) -> Any:
+    """Return a saver or cache, allowed to read back the types that the function's hints mention."""
+    if not hasattr(keeper, "with_allowlist"):
+        return keeper
+    return keeper.with_allowlist(set[type]().union(*map(collect_types, hints)))

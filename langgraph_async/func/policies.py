@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 from langgraph_async.errors import GraphBuildError
 from langgraph_async.pregel.call import Action
-from langgraph_async.types import CachePolicy, RetryPolicy, TimeoutPolicy
+from langgraph_async.types import RetryPolicy, TimeoutPolicy
 
 Timeout: TypeAlias = float | timedelta | TimeoutPolicy | None
 Retries: TypeAlias = RetryPolicy | Sequence[RetryPolicy] | None
@@ -22,7 +22,6 @@ def check_policies(
     what: str,
     action: Action,
     *,
-    cache_policy: CachePolicy | None,
     timeout: TimeoutPolicy | None,
 ) -> None:
     """Check that a function can be run under its policies.
@@ -30,7 +29,6 @@ def check_policies(
     Args:
         what: ``Task 'name'`` or ``Entrypoint 'name'``.
         action: The function.
-        cache_policy: How its result is cached.
         timeout: How long it may take.
 
     Raises:
@@ -46,5 +44,3 @@ def check_policies(
             f"Timeouts are only supported for async functions. {what} is sync. Make it an async function, or drop its "
             "timeout."
         )
-    if cache_policy:
-        raise GraphBuildError(f"{what} has cache_policy, which functions do not support yet; leave it out.")

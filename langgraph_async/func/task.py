@@ -10,11 +10,12 @@ from dataclasses import replace
 from typing import Any, Concatenate, Generic, ParamSpec, TypeVar, overload
 
 from langgraph_async import ambient
-from langgraph_async.constants import CACHE_NS_WRITES, PUSH, RETURN
+from langgraph_async.constants import PUSH, RETURN
 from langgraph_async.errors import GraphBuildError
 from langgraph_async.func.policies import Retries, Timeout, check_policies
-from langgraph_async.pregel.call import injected, prepare, unwrap
+from langgraph_async.pregel.call import injected, prepare
 from langgraph_async.pregel.call_order import know_name
+from langgraph_async.pregel.memo import namespace_of
 from langgraph_async.pregel.node import PregelNode, Write
 from langgraph_async.pregel.policies import retry_policies
 from langgraph_async.types import CachePolicy, RetryPolicy, TimeoutPolicy
@@ -55,7 +56,7 @@ class TaskFunction(Generic[P, T]):
         action = prepare(func, name=name)
         self.__name__ = action.name
         know_name(action.name)
-        check_policies(f"Task '{action.name}'", action, cache_policy=cache_policy, timeout=timeout)
+        check_policies(f"Task '{action.name}'", action, timeout=timeout)
         inject = injected(func, action.name, skip_first=False)
         self._node = PregelNode(
             triggers=(PUSH,),
@@ -98,8 +99,12 @@ class TaskFunction(Generic[P, T]):
     async def aclear_cache(self, cache: Any) -> None:
         """Forget cached results of the task; without a cache policy there are none."""
         if self.cache_policy is not None:
-            base = unwrap(self.func)
-            await cache.aclear([(CACHE_NS_WRITES, f"{base.__module__}.{getattr(base, '__qualname__', self.__name__)}")])
+            await cache.aclear([namespace_of(self._node)])
+
+    def clear_cache(self, cache: Any) -> None:
+        """Do what `aclear_cache` does, with a cache that has blocking methods."""
+        if self.cache_policy is not None:
+            cache.clear([namespace_of(self._node)])
 
 
 class _Spread:

@@ -103,8 +103,8 @@ def compile_graph(
         stream_mode="updates",
         interrupt_before_nodes="*" if interrupt_before == "*" else before,
         interrupt_after_nodes="*" if interrupt_after == "*" else after,
-        checkpointer=_with_types(checkpointer, board),
-        cache=cache,
+        checkpointer=_with_types(as_saver(checkpointer), board),
+        cache=_with_types(cache, board),
         store=store,
         debug=debug,
         name=name,
@@ -116,15 +116,14 @@ def compile_graph(
     )
 
 
-def _with_types(checkpointer: Any, board: Blueprint) -> Any:
-    """Return the saver, allowed to read back the types that the schemas declare."""
-    saver = as_saver(checkpointer)
-    if not hasattr(saver, "with_allowlist"):
-        return saver
+def _with_types(keeper: Any, board: Blueprint) -> Any:
+    """Return a saver or cache, allowed to read back the types that the schemas declare."""
+    if not hasattr(keeper, "with_allowlist"):
+        return keeper
     types = set[type]()
     for schema in board.declared:
         types |= collect_types(schema)
-    return saver.with_allowlist(types)
+    return keeper.with_allowlist(types)
 
 
 def _shown_keys(board: Blueprint, schema: Any) -> str | tuple[str, ...]:

@@ -125,7 +125,7 @@ def make_run(
         interrupt_after=_breakpoints(spec, options.interrupt_after or graph.interrupt_after_nodes, "after"),
         next_version=_next_version(saver),
         store=graph.store,
-        cache=graph.cache,
+        cache=parent.run.cache if parent is not None and parent.run.cache is not None else graph.cache,
         thread_ident=threading.get_ident(),
         event_loop=asyncio.get_running_loop(),
         leases=held_around(),

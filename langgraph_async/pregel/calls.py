@@ -31,6 +31,7 @@ from langgraph_async.pregel.again import next_attempt, rest, retry_wait
 from langgraph_async.pregel.call_order import order_of
 from langgraph_async.pregel.deadline import run_within
 from langgraph_async.pregel.failure import locate
+from langgraph_async.pregel.memo import Memo
 from langgraph_async.pregel.model import RunScope, StepState
 from langgraph_async.pregel.node import Write
 from langgraph_async.pregel.scope import TaskScope, calling_place
@@ -95,6 +96,7 @@ class Calls:
         save: Stores what a call came to, or None without a saver.
         stored: Waits until what was saved is stored, or None where that is not waited for.
         loop: The event loop of the run.
+        memo: Finds and keeps results in the run's cache, or None without one.
 
     Attributes:
         order: Compares calls with those that are stored; None outside of replays.
@@ -109,7 +111,9 @@ class Calls:
         save: Save | None,
         stored: Callable[[], Awaitable[None]] | None,
         loop: asyncio.AbstractEventLoop,
+        memo: Memo | None = None,
     ) -> None:
+        self._memo = memo
         self._run = run
         self._state = state
         self._group = group
@@ -185,12 +189,15 @@ class Calls:
         future = call.future
         ambient.current.set(call.scope)
         call.worker = asyncio.current_task()
-        value, error = await self._attempt(call)
+        known = await self._remembered(call) if self._memo is not None else None
+        value, error = (known[0], None) if known is not None else await self._attempt(call)
         scope = call.scope
         scope.close()
         if error is None:
-            error = await self._succeed(scope, value)
+            error = await self._succeed(scope, value, cached=known is not None)
         else:
+            if self._memo is not None:
+                self._memo.drop(scope.task)
             error = self._end(call, error)
         self._remember(scope)
         call.caller.leave_call(call, scope)
@@ -204,6 +211,17 @@ class Calls:
             future.cancel()
         else:
             _fail(future, error)
+
+    async def _remembered(self, call: Call) -> tuple[Any] | None:
+        """Return a call's result when the cache has it."""
+        assert self._memo is not None
+        task = call.scope.task
+        try:
+            known = await self._memo.find([task])
+        except asyncio.CancelledError:
+            call.cancelled = True
+            return None
+        return (_returned(known[task]),) if task in known else None
 
     async def _attempt(self, call: Call) -> tuple[Any, BaseException | None]:
         """Run the function, and wait for what it has called itself; return its result, or what ended it."""
@@ -264,21 +282,25 @@ class Calls:
             error = self.order.check_end(scope) if error is None else self.order.broken(scope) or error
         return value, error
 
-    async def _succeed(self, scope: TaskScope, value: Any) -> BaseException | None:
+    async def _succeed(self, scope: TaskScope, value: Any, *, cached: bool) -> BaseException | None:
         task = scope.task
+        if self._memo is not None:
+            self._memo.note(task, [(RETURN, value)], answered=bool(scope.used))
         failed = self._store(commit.success(scope, [(RETURN, value)], store=self._save is not None))
         if failed is not None:
             return failed
         sinks = self._run.sinks
         if sinks.updates:
-            emit_updates(self._run, task, task.writes)
-        if sinks.tasks:
+            emit_updates(self._run, task, task.writes, cached=cached)
+        if sinks.tasks and not cached:
             emit_task_result(self._run, task, writes=task.writes)
-        if self._wait_stored is not None:
-            try:
+        try:
+            if self._memo is not None:
+                await self._memo.keep()
+            if self._wait_stored is not None:
                 await self._wait_stored()
-            except BaseException as exc:  # noqa: BLE001
-                return exc
+        except BaseException as exc:  # noqa: BLE001
+            return exc
         return None
 
     def _end(self, call: Call, error: BaseException) -> BaseException:

@@ -24,6 +24,7 @@ from langgraph_async.pregel.check import check_graph
 from langgraph_async.pregel.edit import bulk_update
 from langgraph_async.pregel.handle import Startable, result_of
 from langgraph_async.pregel.inspect import history, snapshot
+from langgraph_async.pregel.memo import namespaces
 from langgraph_async.pregel.model import GraphSpec, RunScope, make_spec
 from langgraph_async.pregel.node import Join, PregelNode, Schemas
 from langgraph_async.pregel.policies import retry_policies
@@ -37,6 +38,7 @@ from langgraph_async.stream.printing import printer
 from langgraph_async.stream.wanted import Wanted, parse_modes
 from langgraph_async.types import (
     All,
+    CachePolicy,
     Durability,
     GraphOutput,
     RetryPolicy,
@@ -62,6 +64,9 @@ class Pregel(Startable, SchemaView, BlockingView, Generic[StateT, ContextT, Inpu
         stream_channels: What state reads show; by default all channels.
         checkpointer: A saver; None to take the one of the graph around it; True for memory of its own inside a
             graph; False for never.
+        cache: Where results of nodes and functions with a `cache_policy` are kept; the cache of a graph around this
+            one goes first.
+        cache_policy: For nodes and called functions without a policy of their own, error handlers left out.
         joins: Barriers that must not be left half reached.
         renamed: Old node names to new ones, for threads that wait in a node under its old name.
         delta_storage: Store long lists whose reducer appends as what was appended; see `StateGraph.compile`.
@@ -93,7 +98,7 @@ class Pregel(Startable, SchemaView, BlockingView, Generic[StateT, ContextT, Inpu
         store: Any = None,
         cache: Any = None,
         retry_policy: RetryPolicy | Sequence[RetryPolicy] = (),
-        cache_policy: Any = None,
+        cache_policy: CachePolicy | None = None,
         context_schema: Any = None,
         config: RunnableConfig | None = None,
         name: str = "LangGraph",
@@ -169,6 +174,7 @@ class Pregel(Startable, SchemaView, BlockingView, Generic[StateT, ContextT, Inpu
                 renamed=self.renamed,
                 schemas=self.schemas,
                 retry_policy=self.retry_policy,
+                cache_policy=self.cache_policy,
                 delta_storage=self.delta_storage,
             )
         return self._spec
@@ -499,12 +505,16 @@ class Pregel(Startable, SchemaView, BlockingView, Generic[StateT, ContextT, Inpu
     async def aclear_cache(self, nodes: Iterable[str] | None = None) -> None:
         """Forget the cached results of `nodes`, or of all nodes.
 
+        Names that the graph does not have are passed over. Graphs inside have results of their own.
+
         Raises:
             ValueError: The graph has no cache.
         """
         if self.cache is None:
             raise ValueError("No cache is set for this graph. Cannot clear cache.")
-        await self.cache.aclear([("__pregel_ns_writes", name) for name in (nodes or self.nodes)])
+        wanted = self.nodes if nodes is None else {nodes} if isinstance(nodes, str) else set(nodes)
+        known = [(name, node) for name, node in self.nodes.items() if name in wanted]
+        await self.cache.aclear(namespaces(known, self.name))
 
 
 def _frozen(keys: str | Sequence[str]) -> str | tuple[str, ...]:

@@ -24,7 +24,7 @@ from langgraph_async.config import RunConfig
 from langgraph_async.constants import INPUT, MISSING, START, TASKS
 from langgraph_async.pregel.node import Join, PregelNode, Schemas
 from langgraph_async.runtime import RunControl, Runtime
-from langgraph_async.types import Durability, RetryPolicy
+from langgraph_async.types import CachePolicy, Durability, RetryPolicy
 
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
@@ -63,6 +63,8 @@ class GraphSpec:
         settling: Those of these whose function would make up parts of what it appends, such as ids.
         delta_storage: Whether the channels in `appending` may be stored as their writes.
         retry_policy: For nodes without policies of their own.
+        cache_policy: For called functions without a policy of their own.
+        caching: Nodes whose results are cached, and how.
     """
 
     name: str
@@ -92,6 +94,8 @@ class GraphSpec:
     renamed: Mapping[str, str]
     schemas: Schemas | None
     retry_policy: tuple[RetryPolicy, ...] = ()
+    cache_policy: CachePolicy | None = None
+    caching: Mapping[str, CachePolicy] = field(default_factory=dict)
 
 
 def make_spec(
@@ -107,6 +111,7 @@ def make_spec(
     renamed: Mapping[str, str],
     schemas: Schemas | None,
     retry_policy: tuple[RetryPolicy, ...] = (),
+    cache_policy: CachePolicy | None = None,
     delta_storage: bool = True,
 ) -> GraphSpec:
     """Work out everything about a graph that does not depend on a run."""
@@ -176,7 +181,14 @@ def make_spec(
         renamed=renamed,
         schemas=schemas,
         retry_policy=retry_policy,
+        cache_policy=cache_policy,
+        caching=_caching(nodes, cache_policy),
     )
+
+
+def _caching(nodes: Mapping[str, PregelNode], default: CachePolicy | None) -> dict[str, CachePolicy]:
+    found = {name: node.cache_policy or (None if node.is_error_handler else default) for name, node in nodes.items()}
+    return {name: policy for name, policy in found.items() if policy is not None and name != START}
 
 
 def _as_keys(keys: str | tuple[str, ...]) -> tuple[str, ...]:
@@ -274,6 +286,8 @@ class RunScope:
         thread_ident: Thread in which the event loop runs.
         event_loop: That loop.
         leases: Holds on threads that this run and those around it have.
+        store: What nodes find as the store, or None.
+        cache: Where results are kept, shared with nested runs; or None.
         saving: What stores the run, or None without a saver.
         clock: What waits between attempts go by.
     """

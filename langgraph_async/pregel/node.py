@@ -41,7 +41,7 @@ def no_writes(output: Any) -> Sequence[Write]:  # noqa: ARG001
     return ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, weakref_slot=True)
 class PregelNode:
     """One node of a compiled graph.
 
@@ -57,6 +57,7 @@ class PregelNode:
         routers: Run after `write`, in order.
         tags: For traces; the hidden tag keeps the node out of streams.
         metadata: Merged into the metadata of the task's config.
+        cache_policy: How its results are cached, or None.
         error_handler: Name of the node that takes over when this one fails, or None.
         subgraphs: Graphs that the action is known to call.
         trace_policy: What tracers record of its input and output, or None for all of it.

@@ -35,6 +35,7 @@ from langgraph_async.pregel.call_order import order_of
 from langgraph_async.pregel.calls import Calls
 from langgraph_async.pregel.deadline import run_within, timeout_of
 from langgraph_async.pregel.failure import annotate, locate
+from langgraph_async.pregel.memo import Memo
 from langgraph_async.pregel.model import RunScope, StepState
 from langgraph_async.pregel.node import Write
 from langgraph_async.pregel.scope import TaskScope
@@ -88,6 +89,7 @@ class PregelRunner:
         self._stored = stored
         self._loop = asyncio.get_running_loop()
         self._calls: Calls | None = None
+        self._memo = Memo(run) if run.cache is not None else None
         self._queue: deque[Task] = deque()
         self._left = 0
         self._aborting = False
@@ -105,18 +107,42 @@ class PregelRunner:
             BaseException: What the first failed task raised; the failures of others are attached to it.
             asyncio.CancelledError: The caller was cancelled; so were the tasks.
         """
-        self._left = len(tasks)
         self.paused = False
         self._calls = None
         self.rescued = []
-        if self._left == 1:
-            await self._run_alone(tasks[0])
+        memo = self._memo if self._run.spec.caching else None
+        if memo is None:
+            await self._run_all(tasks)
         else:
-            await self._run_together(tasks)
+            await self._run_remembering(tasks, memo)
         if self.failure is not None:
             raise self.failure
         if self.drained is not None:
             raise self.drained
+
+    async def _run_all(self, tasks: Sequence[Task]) -> None:
+        self._left = len(tasks)
+        if self._left == 1:
+            await self._run_alone(tasks[0])
+        else:
+            await self._run_together(tasks)
+
+    async def _run_remembering(self, tasks: Sequence[Task], memo: Memo) -> None:
+        """Run those tasks whose results are not in the cache, and keep what they come to, also beside a failure."""
+        known = await memo.find(tasks)
+        todo = [task for task in tasks if task not in known]
+        self._left = len(known)
+        for task, writes in known.items():
+            self._left -= 1
+            scope = TaskScope(self._run, task, self._state, self)
+            self._save(commit.success(scope, writes, store=self._store is not None), more=bool(todo))
+            emit_updates(self._run, task, task.writes, cached=True)
+        try:
+            if todo:
+                await self._run_all(todo)
+            await memo.keep()
+        finally:
+            memo.forget()
 
     async def _run_alone(self, task: Task) -> None:
         limiter = self._run.limiter
@@ -345,6 +371,8 @@ class PregelRunner:
 
     def _succeed(self, scope: TaskScope, writes: list[Write]) -> None:
         task, sinks = scope.task, self._run.sinks
+        if self._memo is not None:
+            self._memo.note(task, writes, answered=bool(scope.used))
         rows = commit.success(scope, writes, store=self._store is not None)
         self._save(rows, commit.answered(scope) if rows is not None and not rows.replace else None)
         if sinks.updates and (scope.stepwise is None or not writes):
@@ -401,11 +429,11 @@ class PregelRunner:
         self._queue.appendleft(handler)
         return True
 
-    def _save(self, rows: TaskWrites | None, before: TaskWrites | None = None) -> None:
+    def _save(self, rows: TaskWrites | None, before: TaskWrites | None = None, *, more: bool = False) -> None:
         if self._store is not None and rows is not None:
             if before is not None:
                 self._store(before, True)
-            self._store(rows, self._left == 0)
+            self._store(rows, self._left == 0 and not more)
 
     def _give_up(self, exc: BaseException) -> None:
         """End the superstep: something could not be stored, or told."""
@@ -420,7 +448,13 @@ class PregelRunner:
         if self._calls is None:
             save = self._save_call if self._store is not None else None
             calls = Calls(
-                run=self._run, state=self._state, group=self._group, save=save, stored=self._stored, loop=self._loop
+                run=self._run,
+                state=self._state,
+                group=self._group,
+                save=save,
+                stored=self._stored,
+                loop=self._loop,
+                memo=self._memo,
             )
             with _LOCK:
                 self._calls = self._calls or calls

@@ -18,7 +18,7 @@ from langgraph_async.func import entrypoint, task
 from langgraph_async.graph import StateGraph
 from langgraph_async.pregel.graph import Pregel
 from langgraph_async.runtime import Runtime
-from langgraph_async.types import CachePolicy, Command, interrupt
+from langgraph_async.types import Command, interrupt
 
 
 class _Numbers(TypedDict):
@@ -270,17 +270,6 @@ def test_a_timeout_of_a_sync_function_is_refused() -> None:
         entrypoint(timeout=1)(workflow)
     with pytest.raises(ValueError, match="Task 'workflow' is sync"):
         task(timeout=1)(workflow)
-
-
-@pytest.mark.parametrize("option", [{"cache_policy": CachePolicy()}], ids=str)
-def test_a_policy_that_is_not_supported_is_refused_rather_than_ignored(option: dict[str, Any]) -> None:
-    async def workflow(number: int) -> int:
-        return number
-
-    with pytest.raises(GraphBuildError, match=f"has {next(iter(option))}, which functions do not support yet"):
-        entrypoint(**option)(workflow)
-    with pytest.raises(GraphBuildError, match=f"has {next(iter(option))}, which functions do not support yet"):
-        task(**option)(workflow)
 
 
 # -- as part of something ------------------------------------------------------------------------------------

@@ -1,0 +1,1 @@
+"""Caches: where nodes and tasks with a cache policy keep their results."""
