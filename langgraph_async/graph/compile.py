@@ -271,6 +271,7 @@ def _node(name: str, spec: NodeSpec, board: Blueprint, places: Places, wiring: _
         is_error_handler=spec.is_error_handler,
         subgraphs=subgraphs,
         trace_policy=spec.trace_policy,
+        limit=spec.limit,
     )
 
 

@@ -19,6 +19,7 @@ from langgraph_async.aio.group import Group
 from langgraph_async.checkpoint.base import TaskWrites
 from langgraph_async.constants import RETURN
 from langgraph_async.errors import GraphBubbleUp, GraphInterrupt, NodeCancelledError, is_invalid_resume
+from langgraph_async.pregel.admission import admission, admitted_at_once
 from langgraph_async.pregel.again import next_attempt, rest, retry_wait
 from langgraph_async.pregel.deadline import run_within
 from langgraph_async.pregel.model import RunScope, StepState
@@ -222,6 +223,9 @@ class Calls:
         value: Any = None
         error: BaseException | None = None
         try:
+            bound = scope.task.node.limit
+            if bound is not None and not admitted_at_once(scope, bound):
+                await admission(scope, bound)
             limit = scope.task.node.timeout
             context = contextvars.copy_context()
             writes = await (run_attempt(scope) if limit is None else run_within(scope, limit, context))
@@ -236,6 +240,7 @@ class Calls:
             error = error or interrupted
         if error is None and scope.paused:
             error = GraphInterrupt(tuple(scope.pauses))
+        scope.give_permit_back()
         return value, error
 
     async def _succeed(self, scope: TaskScope, value: Any) -> BaseException | None:

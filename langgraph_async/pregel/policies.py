@@ -1,4 +1,4 @@
-"""Checks the retry policies that users give, wherever they give them."""
+"""Checks the retry policies and limits that users give, wherever they give them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from langgraph_async.errors import GraphBuildError
-from langgraph_async.types import RetryPolicy
+from langgraph_async.types import Limiter, RetryPolicy
 
 
 def retry_policies(value: RetryPolicy | Sequence[RetryPolicy] | None, where: str) -> tuple[RetryPolicy, ...]:
@@ -32,6 +32,20 @@ def retry_policies(value: RetryPolicy | Sequence[RetryPolicy] | None, where: str
             raise _bad(where, policy)
         _check(policy, where)
     return found
+
+
+def checked_limit(value: Any, where: str) -> Limiter | None:
+    """Return a limit that was given to a node, task or entrypoint.
+
+    Raises:
+        GraphBuildError: It is no `Limiter`.
+    """
+    if value is None or isinstance(value, Limiter):
+        return value
+    raise GraphBuildError(
+        f"The limit of {where} cannot be used: expected a Limiter, got {value!r}. "
+        "Write Limiter(rate=10, per=60) or Limiter(concurrency=4)."
+    )
 
 
 def _bad(where: str, value: Any) -> GraphBuildError:

@@ -29,6 +29,7 @@ from langgraph_async.errors import (
     ParentCommand,
     is_invalid_resume,
 )
+from langgraph_async.pregel.admission import admission, admitted_at_once
 from langgraph_async.pregel.again import next_attempt, rest, retry_wait
 from langgraph_async.pregel.calls import Calls
 from langgraph_async.pregel.deadline import run_within, timeout_of
@@ -268,6 +269,9 @@ class PregelRunner:
         interrupted: asyncio.CancelledError | None = None
         try:
             try:
+                bound = task.node.limit
+                if bound is not None and not admitted_at_once(scope, bound):
+                    await drive(admission(scope, bound), copy_context(), on_suspend)
                 limit = timeout_of(task) if task.send is not None else task.node.timeout
                 if limit is None:
                     writes = await drive(run_attempt(scope), context, on_suspend)
@@ -282,6 +286,7 @@ class PregelRunner:
                 interrupted = await scope.end_graphs() or interrupted
             return writes, error, interrupted
         finally:
+            scope.give_permit_back()
             error = None  # its traceback holds this frame
 
     async def _again(
