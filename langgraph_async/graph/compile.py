@@ -78,6 +78,7 @@ def compile_graph(
     renamed: Mapping[str, str],
     transformers: Sequence[Any] | None,
     delta_storage: bool,
+    step_timeout: Any,
 ) -> CompiledStateGraph[Any, Any, Any, Any]:
     """Return the engine for a drawing; see `StateGraph.compile`.
 
@@ -112,6 +113,7 @@ def compile_graph(
         renamed=dict(renamed),
         stream_transformers=transformers,
         delta_storage=delta_storage,
+        step_timeout=step_timeout,
         auto_validate=False,
     )
 

@@ -329,6 +329,7 @@ class StateGraph(Blueprint, Generic[StateT, ContextT, InputT, OutputT]):
         renamed: Mapping[str, str] | None = None,
         transformers: Sequence[Any] | None = None,
         delta_storage: bool = True,
+        step_timeout: float | timedelta | None = None,
     ) -> CompiledStateGraph[StateT, ContextT, InputT, OutputT]:
         """Return the graph, ready to run. Can be called again; later additions do not change what it returned.
 
@@ -349,8 +350,12 @@ class StateGraph(Blueprint, Generic[StateT, ContextT, InputT, OutputT]):
                 such lists whole at each step, for a database that an older LangGraph reads, or in which old
                 checkpoints are deleted by hand. Threads stored either way can be gone on with either way.
 
+            step_timeout: Seconds, or a timedelta, that one superstep may take: then its nodes are cancelled and waited
+                for, and the run fails with a `StepTimeoutError`, which is a `TimeoutError`. What nodes wrote that had
+                ended is kept, so that going on runs only the others. Graphs inside have their own.
+
         Raises:
-            GraphBuildError: The drawing cannot run.
+            GraphBuildError: The drawing cannot run, or `step_timeout` is not positive.
             TypeError: `checkpointer` is not a saver.
         """
         compiled = compile_graph(
@@ -365,6 +370,7 @@ class StateGraph(Blueprint, Generic[StateT, ContextT, InputT, OutputT]):
             renamed=renamed or {},
             transformers=transformers,
             delta_storage=delta_storage,
+            step_timeout=step_timeout,
         )
         self.compiled = True
         return compiled

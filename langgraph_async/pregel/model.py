@@ -275,7 +275,8 @@ class RunScope:
         event_loop: That loop.
         leases: Holds on threads that this run and those around it have.
         saving: What stores the run, or None without a saver.
-        clock: What waits between attempts go by.
+        clock: What waits between attempts, and limits of time, go by.
+        step_timeout: Seconds that a superstep may take, or None.
     """
 
     spec: GraphSpec
@@ -302,6 +303,7 @@ class RunScope:
     leases: tuple[Lease, ...] = ()
     saving: Any = None
     clock: Clock = SYSTEM_CLOCK
+    step_timeout: float | None = None
 
     @property
     def is_root(self) -> bool:

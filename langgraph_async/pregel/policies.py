@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import timedelta
 from typing import Any
 
 from langgraph_async.errors import GraphBuildError
@@ -46,6 +47,23 @@ def checked_limit(value: Any, where: str) -> Limiter | None:
         f"The limit of {where} cannot be used: expected a Limiter, got {value!r}. "
         "Write Limiter(rate=10, per=60) or Limiter(concurrency=4)."
     )
+
+
+def step_seconds(value: Any, graph: str) -> float | None:
+    """Return the `step_timeout` of a graph in seconds.
+
+    Raises:
+        GraphBuildError: It is neither None nor a positive number nor a timedelta.
+    """
+    if value is None:
+        return None
+    seconds = value.total_seconds() if isinstance(value, timedelta) else value
+    if isinstance(seconds, bool) or not isinstance(seconds, (int, float)) or not seconds > 0:
+        raise GraphBuildError(
+            f"The step_timeout of graph {graph!r} must be a number of seconds greater than 0, a timedelta or None, got "
+            f"{value!r}."
+        )
+    return float(seconds)
 
 
 def _bad(where: str, value: Any) -> GraphBuildError:

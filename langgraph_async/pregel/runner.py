@@ -27,6 +27,7 @@ from langgraph_async.errors import (
     MissingNodeError,
     NodeCancelledError,
     ParentCommand,
+    StepTimeoutError,
     is_invalid_resume,
 )
 from langgraph_async.pregel.admission import admission, admitted_at_once
@@ -104,7 +105,9 @@ class PregelRunner:
         self.paused = False
         self._calls = None
         self.rescued = []
-        if self._left == 1:
+        if self._run.step_timeout is not None:
+            await self._run_bounded(tasks, self._run.step_timeout)
+        elif self._left == 1:
             await self._run_alone(tasks[0])
         else:
             await self._run_together(tasks)
@@ -121,6 +124,19 @@ class PregelRunner:
             raise cancelled
         if self._queue:
             await self._run_alone(self._queue.popleft())  # its error handler
+
+    async def _run_bounded(self, tasks: Sequence[Task], seconds: float) -> None:
+        def expire() -> None:
+            if self._left and self.failure is None:
+                unfinished = (*(scope.task.name for scope in self._running.values()), *(t.name for t in self._queue))
+                self.failure = StepTimeoutError(self._run.spec.name, self._state.step, unfinished, seconds)
+                self._interrupt()
+
+        timer = self._run.clock.call_later(seconds, expire)
+        try:
+            await self._run_together(tasks)
+        finally:
+            timer.cancel()
 
     async def _run_together(self, tasks: Sequence[Task]) -> None:
         await self._group.open()
