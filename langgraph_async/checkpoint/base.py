@@ -70,7 +70,8 @@ class DeltaChannelHistory(TypedDict, total=False):
     """What a delta channel is rebuilt from: an optional stored value and the later writes, oldest first.
 
     `cut` is there, and True, when there is no stored value although the channel has a version at the oldest checkpoint
-    that is left, and that one has a parent: what was written before is gone.
+    that is left, and that one has a parent or its metadata (`counters_since_delta_snapshot`) says that the channel is
+    rebuilt from ancestors: what was written before is gone.
     """
 
     seed: Any
@@ -332,7 +333,9 @@ class BaseCheckpointSaver(Generic[V]):
                     open_channels.discard(name)
             parent = item.parent_config
         for name in open_channels:
-            if oldest is not None and oldest.parent_config and name in oldest.checkpoint["channel_versions"]:
+            if oldest is None or name not in oldest.checkpoint["channel_versions"]:
+                continue
+            if oldest.parent_config or name in (oldest.metadata.get("counters_since_delta_snapshot") or ()):
                 found[name] = {"cut": True}
         return {
             name: {**found.get(name, {}), "writes": [w for part in reversed(collected[name]) for w in part]}

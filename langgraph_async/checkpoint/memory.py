@@ -184,10 +184,20 @@ class InMemorySaver(BaseCheckpointSaver[str]):
             found[name] = {"writes": [write for part in reversed(parts) for write in part]}
             if name in seeds:
                 found[name]["seed"] = seeds[name]
-        if wanted and (record := self._records(place).get(oldest or "")) is not None and record[2] is not None:
-            for name in wanted.intersection(self._versions(place, oldest or "")):
+        if wanted and oldest is not None:
+            for name in wanted & self._lost_before(place, oldest):
                 found[name]["cut"] = True
         return found
+
+    def _lost_before(self, place: Place, oldest: str) -> set[str]:
+        """Return the channels that had a value before the oldest checkpoint that is left."""
+        record = self._records(place).get(oldest)
+        if record is None:
+            return set()
+        versions = set(self._versions(place, oldest))
+        if record[2] is not None:
+            return versions
+        return versions & unsnapshotted(self._metadata((place.thread_id, place.checkpoint_ns, oldest), record))
 
     def _records(self, place: Place) -> dict[str, Record]:
         return self.storage.get(place.thread_id, {}).get(place.checkpoint_ns, {})

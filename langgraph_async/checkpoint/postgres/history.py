@@ -121,11 +121,12 @@ async def delta_history(
 async def _cut(
     conn: Any, tables: Tables, where: tuple[str, str], checkpoint_id: str | None, channels: Collection[str]
 ) -> list[str]:
-    """Return those of `channels` that have a version at the oldest checkpoint that is left, if it was not the first."""
+    """Return those of `channels` that had a value before the oldest checkpoint that is left."""
     rows = await conn.fetch(
         f"SELECT wanted.channel FROM {tables.checkpoints} AS c, unnest($4::text[]) AS wanted (channel) "
         "WHERE c.thread_id = $1::text AND c.checkpoint_ns = $2::text AND c.checkpoint_id = $3::text "
-        "AND c.parent_checkpoint_id IS NOT NULL AND c.checkpoint -> 'channel_versions' ? wanted.channel",
+        "AND c.checkpoint -> 'channel_versions' ? wanted.channel AND (c.parent_checkpoint_id IS NOT NULL "
+        "OR coalesce(c.metadata -> 'counters_since_delta_snapshot' ? wanted.channel, false))",
         *where,
         checkpoint_id or "",
         list(channels),

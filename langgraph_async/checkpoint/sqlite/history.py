@@ -8,8 +8,8 @@ from typing import Any
 
 from langgraph_async.checkpoint.base import Checkpoint, DeltaChannelHistory, PendingWrite
 from langgraph_async.checkpoint.peek import stored_channels
-from langgraph_async.checkpoint.rows import CheckpointKey, Place
-from langgraph_async.checkpoint.sqlite.dump import load_checkpoint, load_writes
+from langgraph_async.checkpoint.rows import CheckpointKey, Place, unsnapshotted
+from langgraph_async.checkpoint.sqlite.dump import load_checkpoint, load_metadata, load_writes
 from langgraph_async.checkpoint.sqlite.queries import Key, Reading
 from langgraph_async.checkpoint.sqlite.schema import fetch
 from langgraph_async.serde.base import SerializerProtocol
@@ -75,14 +75,18 @@ def ancestors(
 
 
 def _cut(conn: sqlite3.Connection, serde: SerializerProtocol, key: CheckpointKey) -> Collection[str]:
-    """Return the channels that have a version at the oldest checkpoint that is left, if it was not the first."""
+    """Return the channels that had a value before the oldest checkpoint that is left."""
     rows = fetch(
         conn,
-        "SELECT type, checkpoint FROM checkpoints WHERE thread_id = ? AND checkpoint_ns = ? AND checkpoint_id = ? "
-        "AND parent_checkpoint_id IS NOT NULL",
+        "SELECT type, checkpoint, metadata, parent_checkpoint_id FROM checkpoints "
+        "WHERE thread_id = ? AND checkpoint_ns = ? AND checkpoint_id = ?",
         key,
     )
-    return load_checkpoint(serde, rows[0], key=key)["channel_versions"] if rows else ()
+    if not rows:
+        return ()
+    kind, data, metadata, parent = rows[0]
+    versions = load_checkpoint(serde, (kind, data), key=key)["channel_versions"].keys()
+    return versions if parent is not None else versions & unsnapshotted(load_metadata(metadata))
 
 
 def delta_history(

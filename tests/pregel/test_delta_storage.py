@@ -1,0 +1,300 @@
+"""Long lists are stored as what was appended to them: how much that takes, and when they are stored whole."""
+
+from __future__ import annotations
+
+import operator
+import sqlite3
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from itertools import pairwise
+from pathlib import Path
+from typing import Annotated, Any, ClassVar
+
+import pytest
+from typing_extensions import TypedDict
+
+from langgraph_async import END, START, StateGraph
+from langgraph_async.channels import appending
+from langgraph_async.checkpoint.memory import InMemorySaver
+from langgraph_async.checkpoint.postgres import AsyncPostgresSaver
+from langgraph_async.checkpoint.sqlite import AsyncSqliteSaver
+from langgraph_async.errors import StorageError
+from langgraph_async.graph.messages import MessagesState
+from langgraph_async.types import Overwrite
+
+CONFIG: Any = {"configurable": {"thread_id": "1"}}
+COUNTERS = "counters_since_delta_snapshot"
+TEXT = "x" * 200
+
+
+class Log(TypedDict):
+    log: Annotated[list[Any], operator.add]
+    rare: Annotated[list[Any], operator.add]
+
+
+async def echo(state: Any) -> dict[str, Any]:
+    return {}
+
+
+async def answer(state: Any) -> dict[str, Any]:
+    return {"messages": [{"role": "assistant", "content": TEXT}]}
+
+
+async def append(state: Any) -> dict[str, Any]:
+    return {"log": [TEXT]}
+
+
+def graph_of(saver: Any, schema: Any = Log, node: Any = echo, **options: Any) -> Any:
+    builder = StateGraph(schema)
+    builder.add_node("node", node)
+    builder.add_edge(START, "node")
+    builder.add_edge("node", END)
+    return builder.compile(checkpointer=saver, **options)
+
+
+async def chat(graph: Any, turns: int) -> None:
+    for _ in range(turns):
+        await graph.ainvoke({"messages": [{"role": "user", "content": TEXT}]}, CONFIG)
+
+
+async def talk(graph: Any, turns: int) -> None:
+    for _ in range(turns):
+        await graph.ainvoke({"log": [TEXT]}, CONFIG)
+
+
+def stored_bytes(path: Path) -> int:
+    with sqlite3.connect(path) as conn:
+        (checkpoints,) = conn.execute("SELECT sum(length(checkpoint) + length(metadata)) FROM checkpoints").fetchone()
+        (writes,) = conn.execute("SELECT sum(length(value)) FROM writes").fetchone()
+    conn.close()
+    return int(checkpoints + writes)
+
+
+async def bytes_of(path: Path, turns: int, **options: Any) -> int:
+    async with AsyncSqliteSaver.from_conn_string(str(path), synchronous="NORMAL") as saver:
+        await chat(graph_of(saver, MessagesState, answer, **options), turns)
+    return stored_bytes(path)
+
+
+async def lengths(graph: Any) -> dict[str, tuple[int, int]]:
+    """Return how long the two lists are at each checkpoint."""
+    return {
+        item.config["configurable"]["checkpoint_id"]: (len(item.values["log"]), len(item.values["rare"]))
+        async for item in graph.aget_state_history(CONFIG)
+    }
+
+
+async def whole(saver: Any) -> bool:
+    """Tell whether the newest checkpoint holds the whole list."""
+    found = await saver.aget_tuple(CONFIG)
+    return "log" in found.checkpoint["channel_values"] and COUNTERS not in found.metadata
+
+
+@asynccontextmanager
+async def saver_of(kind: str, dsn: str) -> AsyncIterator[Any]:
+    if kind == "memory":
+        yield InMemorySaver()
+    elif kind == "sqlite":
+        async with AsyncSqliteSaver.from_conn_string(":memory:") as sqlite:
+            yield sqlite
+    else:
+        async with AsyncPostgresSaver.from_conn_string(dsn, max_size=1) as postgres:
+            yield postgres
+
+
+@pytest.fixture(params=["memory", "sqlite", "postgres"])
+async def saver(request: pytest.FixtureRequest, postgres_database: str) -> AsyncIterator[Any]:
+    async with saver_of(request.param, postgres_database) as made:
+        yield made
+
+
+# -- how much ---------------------------------------------------------------------------------------------------
+
+
+async def test_stored_bytes_grow_with_the_conversation(tmp_path: Path) -> None:
+    sizes = [await bytes_of(tmp_path / f"{turns}.db", turns) for turns in (100, 200, 400)]
+
+    assert sizes[1] < 2.3 * sizes[0]
+    assert sizes[2] < 2.3 * sizes[1]
+
+
+async def test_stored_bytes_are_a_small_multiple_of_the_state(tmp_path: Path) -> None:
+    turns = 300
+    size = await bytes_of(tmp_path / "a.db", turns)
+
+    rows = 3 * 600 * turns  # what the checkpoints of a turn take without the list
+    state = 2 * turns * (len(TEXT) + 80)
+    assert size - rows < 5 * state
+
+
+async def test_stored_whole_the_same_conversation_takes_twenty_times_as_much(tmp_path: Path) -> None:
+    deltas = await bytes_of(tmp_path / "a.db", 150)
+
+    assert await bytes_of(tmp_path / "b.db", 150, delta_storage=False) > 20 * deltas
+
+
+async def test_a_read_takes_a_bounded_part_of_the_list_as_rows() -> None:
+    saver = InMemorySaver()
+    graph = graph_of(saver, node=append)
+    most = 0.0
+    for _ in range(200):
+        await graph.ainvoke({"log": [TEXT]}, CONFIG)
+        found = await saver.aget_tuple(CONFIG)
+        assert found is not None
+        if "log" in found.checkpoint["channel_values"]:
+            continue
+        history = await saver.aget_delta_channel_history(config=found.config, channels=["log"])
+        items = len(history["log"].get("seed", [])) + len(history["log"]["writes"])
+        most = max(most, len(history["log"]["writes"]) / max(items, 96))
+
+    assert 0 < most <= 0.4
+
+
+async def test_the_distance_between_two_whole_lists_grows() -> None:
+    saver = InMemorySaver()
+    await talk(graph_of(saver), 300)
+    items = [item async for item in saver.alist(CONFIG)][::-1]
+
+    at = [
+        len(value)
+        for before, item in pairwise(items)
+        if COUNTERS in before.metadata and COUNTERS not in item.metadata
+        for value in [item.checkpoint["channel_values"]["log"]]
+    ]
+
+    gaps = [later - earlier for earlier, later in pairwise(at)]
+    assert len(gaps) >= 3
+    assert gaps == sorted(gaps)
+    assert gaps[-1] > 1.5 * gaps[0]
+
+
+async def test_a_history_reads_the_saver_once_for_a_page() -> None:
+    class Counting(InMemorySaver):
+        reads = 0
+
+        async def aget_delta_channel_history(self, **given: Any) -> Any:
+            self.reads += 1
+            return await super().aget_delta_channel_history(**given)
+
+    saver = Counting()
+    graph = graph_of(saver)
+    await talk(graph, 60)
+    saver.reads = 0
+    found = [len(item.values["log"]) async for item in graph.aget_state_history(CONFIG, limit=10)]
+
+    assert found == sorted(found, reverse=True)
+    assert saver.reads <= 1
+
+
+# -- what is read ------------------------------------------------------------------------------------------------
+
+
+async def test_ids_and_shorthands_are_the_same_at_every_read(saver: Any) -> None:
+    graph = graph_of(saver, MessagesState, answer)
+    for number in range(12):
+        await graph.ainvoke({"messages": [("user", f"tuple {number}"), "text"]}, CONFIG)
+    once = (await graph.aget_state(CONFIG)).values["messages"]
+    again = (await graph.aget_state(CONFIG)).values["messages"]
+
+    assert COUNTERS in (await saver.aget_tuple(CONFIG)).metadata
+    assert len(once) == 36
+    assert once == again
+    assert len({message["id"] if isinstance(message, dict) else message.id for message in once}) == 36
+
+
+async def test_a_message_is_replaced_and_removed_in_a_long_list(saver: Any) -> None:
+    graph = graph_of(saver, MessagesState, echo)
+    said = [{"role": "user", "content": "a", "id": str(number)} for number in range(20)]
+    await graph.ainvoke({"messages": said}, CONFIG)
+    await graph.ainvoke({"messages": [{"role": "user", "content": "b", "id": "3"}]}, CONFIG)
+    await graph.ainvoke({"messages": [{"role": "remove", "content": "", "id": "5"}]}, CONFIG)
+
+    found = (await graph.aget_state(CONFIG)).values["messages"]
+
+    assert COUNTERS in (await saver.aget_tuple(CONFIG)).metadata
+    assert [message["id"] for message in found] == [str(number) for number in range(20) if number != 5]
+    assert found[3]["content"] == "b"
+
+
+async def test_what_is_left_after_pruning_reads_as_before(saver: Any) -> None:
+    graph = graph_of(saver)
+    await graph.ainvoke({"log": list(range(10)), "rare": list(range(10))}, CONFIG)
+    for number in range(30):
+        await graph.ainvoke({"log": ["x"]} if number < 15 else {"rare": ["y"]}, CONFIG)
+    before = await lengths(graph)
+    await saver.aprune(["1"])
+    after = await lengths(graph)
+
+    assert (await graph.aget_state(CONFIG)).values["log"] == [*range(10), *["x"] * 15]
+    assert 0 < len(after) < len(before)
+    assert after == {key: before[key] for key in after}
+
+
+async def test_a_list_whose_beginning_was_deleted_is_not_read_shorter(tmp_path: Path) -> None:
+    path = tmp_path / "a.db"
+    async with AsyncSqliteSaver.from_conn_string(str(path)) as saver:
+        await graph_of(saver).ainvoke({"log": list(range(10))}, CONFIG)
+        await talk(graph_of(saver), 5)
+    with sqlite3.connect(path) as conn:
+        conn.execute("DELETE FROM checkpoints WHERE checkpoint_id IN (SELECT checkpoint_id FROM checkpoints LIMIT 9)")
+    conn.close()
+
+    async with AsyncSqliteSaver.from_conn_string(str(path)) as saver:
+        with pytest.raises(StorageError, match=r"'log'.*older checkpoints") as caught:
+            await graph_of(saver).aget_state(CONFIG)
+    assert caught.value.reason == "incomplete"
+
+
+# -- whole --------------------------------------------------------------------------------------------------------
+
+
+async def test_a_short_list_is_stored_whole() -> None:
+    saver = InMemorySaver()
+    await talk(graph_of(saver), appending.SHORTEST - 1)
+
+    assert await whole(saver)
+
+
+async def test_a_long_list_is_not() -> None:
+    saver = InMemorySaver()
+    await talk(graph_of(saver), appending.SHORTEST + 3)
+
+    assert not await whole(saver)
+
+
+async def test_a_replaced_list_is_stored_whole() -> None:
+    saver = InMemorySaver()
+    graph = graph_of(saver)
+    await talk(graph, 12)
+    await graph.aupdate_state(CONFIG, {"log": Overwrite(list(range(20)))}, as_node="node")
+
+    assert await whole(saver)
+
+
+async def test_it_can_be_switched_off_and_on_in_the_middle_of_a_thread(saver: Any) -> None:
+    for on in (True, False, True, False):
+        await talk(graph_of(saver, delta_storage=on), 12)
+        assert await whole(saver) is not on
+
+    assert len((await graph_of(saver).aget_state(CONFIG)).values["log"]) == 48
+
+
+class NewestOnly(InMemorySaver):
+    """A saver that does not say that it keeps ancestors, and does not."""
+
+    keeps_ancestors: ClassVar[bool] = False
+
+    async def acommit(self, config: Any, commit: Any) -> Any:
+        stored = await super().acommit(config, commit)
+        if commit.checkpoint is not None:
+            await self.aprune(["1"])
+        return stored
+
+
+async def test_a_saver_that_keeps_only_the_newest_checkpoint_loses_nothing() -> None:
+    saver = NewestOnly()
+    graph = graph_of(saver, node=append)
+    await talk(graph, 20)
+
+    assert len((await graph.aget_state(CONFIG)).values["log"]) == 40
+    assert len([item async for item in graph.aget_state_history(CONFIG)]) == 1
