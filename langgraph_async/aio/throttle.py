@@ -156,7 +156,9 @@ class Limiter:
 
     Example:
         >>> api = Limiter(rate=50, per=60, burst=10, concurrency=4)
-        >>> graph.add_node("search", search, limit=api).add_node("fetch", fetch, limit=api)
+        >>> # builder.add_node("search", search, limit=api).add_node("fetch", fetch, limit=api)
+        >>> api
+        Limiter(rate=50, per=60, burst=10, concurrency=4)
     """
 
     __slots__ = ("_binding", "_bucket", "_gate", "_loop", "_users", "burst", "concurrency", "per", "rate")
