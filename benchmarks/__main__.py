@@ -11,6 +11,7 @@ from benchmarks import (
     import_time,
     large_graph,
     loop,
+    policies,
     serializer,
     stored_steps,
     wide_state,
@@ -29,6 +30,7 @@ ALL = {
     "concurrent_runs": concurrent_runs.CASES,
     "chat": chat.CASES,
     "history": history.CASES,
+    "policies": policies.CASES,
 }
 
 if __name__ == "__main__":

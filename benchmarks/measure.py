@@ -61,6 +61,8 @@ class Library:
             raise AttributeError(name)
         elsewhere = {
             "Send": self.types,
+            "RetryPolicy": self.types,
+            "Limiter": self.types,
             "InMemorySaver": self.memory,
             "AsyncSqliteSaver": self.sqlite,
             "AsyncPostgresSaver": self.postgres,
@@ -81,7 +83,7 @@ OURS = Library(
     "langgraph_async",
     "langgraph-async",
     graph="langgraph_async",
-    types="langgraph_async",
+    types="langgraph_async.types",
     memory="langgraph_async.checkpoint.memory",
     sqlite="langgraph_async.checkpoint.sqlite.aio",
     postgres="langgraph_async.checkpoint.postgres.aio",

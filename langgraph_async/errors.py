@@ -364,6 +364,31 @@ class NodeTimeoutError(LangGraphError):
         self.run_timeout = run_timeout
 
 
+class StepTimeoutError(LangGraphError, TimeoutError):
+    """A superstep took longer than the graph's `step_timeout` allows.
+
+    Attributes:
+        graph: The graph.
+        step: Number of the superstep.
+        nodes: The nodes that had not ended, each once, in the order in which they started.
+        timeout: The limit, in seconds.
+    """
+
+    code = "STEP_TIMEOUT"
+
+    def __init__(self, graph: str, step: int, nodes: Sequence[str], timeout: float) -> None:
+        named = tuple(dict.fromkeys(nodes))
+        super().__init__(
+            f"Step {step} of graph {graph!r} exceeded its step_timeout of {timeout:g}s while these nodes were running: "
+            f"{', '.join(map(repr, named))}. They were cancelled. With a saver, ainvoke(None, config) runs them again "
+            "and keeps the results of those that had ended. Raise step_timeout, or bound the nodes with timeout=."
+        )
+        self.graph = graph
+        self.step = step
+        self.nodes = named
+        self.timeout = timeout
+
+
 @dataclass(frozen=True, slots=True)
 class NodeError:
     """What an error handler is given: which node failed, and with what."""

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, Literal, NamedT
 from typing_extensions import TypeAliasType, TypedDict, TypeVar
 
 from langgraph_async import ambient
+from langgraph_async.aio.throttle import Limiter as Limiter
 from langgraph_async.constants import MISSING, PARENT, PLACEHOLDER_ID, Missing
 from langgraph_async.ids import interrupt_id
 from langgraph_async.typing import OutputT, StateT

@@ -8,10 +8,19 @@ import itertools
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
-from typing import Final, Protocol
+from functools import partial
+from typing import Final, Protocol, TypeAlias
 
 _TURNS: Final = 25
 """Turns of the event loop that `FakeClock.advance` gives to what it woke, before it goes on."""
+
+
+class Timer(Protocol):
+    """A call that is to come."""
+
+    def cancel(self) -> None:
+        """Call nothing; without effect once the call was made."""
+        ...
 
 
 class Clock(Protocol):
@@ -27,6 +36,10 @@ class Clock(Protocol):
 
     async def sleep(self, seconds: float) -> None:
         """Return after `seconds`, and not before the event loop had a turn."""
+        ...
+
+    def call_later(self, seconds: float, callback: Callable[[], None]) -> Timer:
+        """Call `callback` on the running event loop after `seconds`, unless the timer is cancelled before."""
         ...
 
 
@@ -47,8 +60,26 @@ class SystemClock:
         """Return after `seconds`."""
         await asyncio.sleep(seconds)
 
+    def call_later(self, seconds: float, callback: Callable[[], None]) -> Timer:
+        """Call `callback` on the running event loop after `seconds`."""
+        return asyncio.get_running_loop().call_later(seconds, callback)
+
 
 SYSTEM_CLOCK: Final = SystemClock()
+
+
+_Sleeper: TypeAlias = tuple[float, int, asyncio.Future[None]]
+"""When it is due, the order of entering, and what wakes it."""
+
+
+class _FakeTimer:
+    __slots__ = ("_stop",)
+
+    def __init__(self, stop: Callable[[], None]) -> None:
+        self._stop = stop
+
+    def cancel(self) -> None:
+        self._stop()
 
 
 class FakeClock:
@@ -68,7 +99,7 @@ class FakeClock:
         self._start = start
         self._elapsed = 0.0
         self._order = itertools.count()
-        self._sleepers: list[tuple[float, int, asyncio.Future[None]]] = []
+        self._sleepers: list[_Sleeper] = []
         self._watchers: list[tuple[Callable[[], bool], asyncio.Future[None]]] = []
         self.slept: list[float] = []
         """Seconds asked for by every `sleep` so far, in the order of the calls."""
@@ -87,16 +118,29 @@ class FakeClock:
         if seconds <= 0:
             await asyncio.sleep(0)
             return
-        awake = asyncio.get_running_loop().create_future()
-        entry = (self._elapsed + seconds, next(self._order), awake)
+        entry = self._enter(seconds)
+        try:
+            await entry[2]
+        finally:
+            self._leave(entry)
+
+    def call_later(self, seconds: float, callback: Callable[[], None]) -> Timer:
+        """Call `callback` when the clock was advanced by `seconds`; counts as a sleeper until then."""
+        entry = self._enter(seconds)
+        entry[2].add_done_callback(lambda due: None if due.cancelled() else callback())
+        return _FakeTimer(partial(self._leave, entry))
+
+    def _enter(self, seconds: float) -> _Sleeper:
+        entry = (self._elapsed + seconds, next(self._order), asyncio.get_running_loop().create_future())
         heapq.heappush(self._sleepers, entry)
         self._notify()
-        try:
-            await awake
-        finally:
-            if entry in self._sleepers:
-                self._sleepers.remove(entry)
-                heapq.heapify(self._sleepers)
+        return entry
+
+    def _leave(self, entry: _Sleeper) -> None:
+        if entry in self._sleepers:
+            self._sleepers.remove(entry)
+            heapq.heapify(self._sleepers)
+        entry[2].cancel()
 
     async def sleepers(self, count: int = 1) -> None:
         """Return as soon as at least `count` sleeps are under way."""

@@ -16,10 +16,10 @@ from langgraph_async.func.policies import Retries, Timeout, check_policies
 from langgraph_async.pregel.call import prepare, unwrap
 from langgraph_async.pregel.graph import Pregel
 from langgraph_async.pregel.node import PregelNode, Write
-from langgraph_async.pregel.policies import retry_policies
+from langgraph_async.pregel.policies import checked_limit, retry_policies
 from langgraph_async.pregel.subgraphs import find_subgraphs
 from langgraph_async.serde.allowlist import collect_types
-from langgraph_async.types import CachePolicy, TimeoutPolicy
+from langgraph_async.types import CachePolicy, Limiter, TimeoutPolicy
 
 R = TypeVar("R")
 S = TypeVar("S")
@@ -41,6 +41,7 @@ class entrypoint:  # noqa: N801
             their own, by their arguments.
         retry_policy: When a failed function is tried again.
         timeout: Bounds each attempt: seconds, timedelta or policy. For async functions only.
+        limit: How often it may start, and how many of it may run at once: shared with whatever has the same object.
 
     Raises:
         GraphBuildError: The function takes no input, is a generator, or cannot be run under its policies.
@@ -79,6 +80,7 @@ class entrypoint:  # noqa: N801
         cache_policy: CachePolicy | None = None,
         retry_policy: Retries = None,
         timeout: Timeout = None,
+        limit: Limiter | None = None,
     ) -> None:
         if inspect.isfunction(checkpointer):
             raise GraphBuildError("Use @entrypoint() with parentheses: its arguments come first, then the function.")
@@ -89,6 +91,7 @@ class entrypoint:  # noqa: N801
         self.cache_policy = cache_policy
         self.retry_policy = retry_policies(retry_policy, "an entrypoint")
         self.timeout = TimeoutPolicy.coerce(timeout)
+        self.limit = checked_limit(limit, "an entrypoint")
 
     def __call__(self, func: Callable[..., Any]) -> Pregel:
         """Return the workflow."""
@@ -107,6 +110,7 @@ class entrypoint:  # noqa: N801
             retry_policy=self.retry_policy,
             cache_policy=self.cache_policy,
             timeout=self.timeout,
+            limit=self.limit,
             subgraphs=find_subgraphs(func),
         )
         return Pregel(

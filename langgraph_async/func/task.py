@@ -17,8 +17,8 @@ from langgraph_async.pregel.call import injected, prepare
 from langgraph_async.pregel.call_order import know_name
 from langgraph_async.pregel.memo import namespace_of
 from langgraph_async.pregel.node import PregelNode, Write
-from langgraph_async.pregel.policies import retry_policies
-from langgraph_async.types import CachePolicy, RetryPolicy, TimeoutPolicy
+from langgraph_async.pregel.policies import checked_limit, retry_policies
+from langgraph_async.types import CachePolicy, Limiter, RetryPolicy, TimeoutPolicy
 
 P = ParamSpec("P")
 Q = ParamSpec("Q")
@@ -33,6 +33,7 @@ class TaskFunction(Generic[P, T]):
         retry_policy: When a failed call is tried again.
         cache_policy: How results are cached, or None.
         timeout: How long one attempt may take, or None.
+        limit: A limit that its calls share with whatever has the same object, or None.
     """
 
     def __init__(
@@ -43,6 +44,7 @@ class TaskFunction(Generic[P, T]):
         retry_policy: tuple[RetryPolicy, ...] = (),
         cache_policy: CachePolicy | None = None,
         timeout: TimeoutPolicy | None = None,
+        limit: Limiter | None = None,
     ) -> None:
         if not callable(func):
             raise GraphBuildError(
@@ -53,6 +55,7 @@ class TaskFunction(Generic[P, T]):
         self.retry_policy = retry_policy
         self.cache_policy = cache_policy
         self.timeout = timeout
+        self.limit = limit
         action = prepare(func, name=name)
         self.__name__ = action.name
         know_name(action.name)
@@ -66,6 +69,7 @@ class TaskFunction(Generic[P, T]):
             retry_policy=retry_policy,
             cache_policy=cache_policy,
             timeout=timeout,
+            limit=limit,
         )
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> asyncio.Future[T]:
@@ -147,6 +151,7 @@ def task(
     retry_policy: Retries = None,
     cache_policy: CachePolicy | None = None,
     timeout: Timeout = None,
+    limit: Limiter | None = None,
 ) -> _Decorator: ...
 
 
@@ -165,6 +170,7 @@ def task(
     retry_policy: Retries = None,
     cache_policy: CachePolicy | None = None,
     timeout: Timeout = None,
+    limit: Limiter | None = None,
 ) -> Any:
     """Make a function a task: a step that an entrypoint, a node or another task calls.
 
@@ -179,6 +185,7 @@ def task(
         retry_policy: When a failed call is tried again.
         cache_policy: How results are cached.
         timeout: Bounds each attempt: seconds, timedelta or policy. For async functions only.
+        limit: How often its calls may start, and how many may run at once: shared with whatever has the same object.
 
     Raises:
         GraphBuildError: The function is a generator, or cannot be run under its policies.
@@ -193,6 +200,7 @@ def task(
         retry_policies(retry_policy, "a task" if name is None else f"task {name!r}"),
         cache_policy,
         TimeoutPolicy.coerce(timeout),
+        checked_limit(limit, "a task" if name is None else f"task {name!r}"),
     )
     return decorator if func is None else decorator(func)
 
@@ -208,8 +216,9 @@ class _Decorator:
         retry_policy: tuple[RetryPolicy, ...],
         cache_policy: CachePolicy | None,
         timeout: TimeoutPolicy | None,
+        limit: Limiter | None,
     ) -> None:
-        self._options = (name, retry_policy, cache_policy, timeout)
+        self._options = (name, retry_policy, cache_policy, timeout, limit)
 
     @overload
     def __call__(self, func: Callable[P, Awaitable[T]]) -> TaskFunction[P, T]: ...
@@ -218,5 +227,7 @@ class _Decorator:
     def __call__(self, func: Callable[P, T]) -> TaskFunction[P, T]: ...
 
     def __call__(self, func: Callable[..., Any]) -> Any:
-        name, retry_policy, cache_policy, timeout = self._options
-        return TaskFunction(func, name=name, retry_policy=retry_policy, cache_policy=cache_policy, timeout=timeout)
+        name, retry_policy, cache_policy, timeout, limit = self._options
+        return TaskFunction(
+            func, name=name, retry_policy=retry_policy, cache_policy=cache_policy, timeout=timeout, limit=limit
+        )

@@ -13,7 +13,7 @@ from langgraph_async.errors import SchemaError
 from langgraph_async.graph.branch import BranchSpec
 from langgraph_async.graph.schema import channels_of
 from langgraph_async.pregel.call import Action
-from langgraph_async.types import CachePolicy, RetryPolicy, TimeoutPolicy, TracePolicy
+from langgraph_async.types import CachePolicy, Limiter, RetryPolicy, TimeoutPolicy, TracePolicy
 
 OnMissing: TypeAlias = Literal["error", "skip"]
 Edge: TypeAlias = tuple[str, str]
@@ -38,6 +38,7 @@ class NodeSpec:
         error_handler_node: Name of the node that takes over when it fails, or None.
         is_error_handler: Whether it is such a node itself.
         trace_policy: What tracers record of it.
+        limit: A limit that it shares with whatever has the same object, or None.
     """
 
     action: Action
@@ -51,6 +52,7 @@ class NodeSpec:
     error_handler_node: str | None = None
     is_error_handler: bool = False
     trace_policy: TracePolicy | None = None
+    limit: Limiter | None = None
 
     @property
     def runnable(self) -> Any:

@@ -78,6 +78,7 @@ def compile_graph(
     renamed: Mapping[str, str],
     transformers: Sequence[Any] | None,
     delta_storage: bool,
+    step_timeout: Any,
 ) -> CompiledStateGraph[Any, Any, Any, Any]:
     """Return the engine for a drawing; see `StateGraph.compile`.
 
@@ -112,6 +113,7 @@ def compile_graph(
         renamed=dict(renamed),
         stream_transformers=transformers,
         delta_storage=delta_storage,
+        step_timeout=step_timeout,
         auto_validate=False,
     )
 
@@ -270,6 +272,7 @@ def _node(name: str, spec: NodeSpec, board: Blueprint, places: Places, wiring: _
         is_error_handler=spec.is_error_handler,
         subgraphs=subgraphs,
         trace_policy=spec.trace_policy,
+        limit=spec.limit,
     )
 
 

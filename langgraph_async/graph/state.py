@@ -16,9 +16,9 @@ from langgraph_async.graph.compile import CompiledStateGraph, compile_graph
 from langgraph_async.graph.signature import command_destinations, first_parameter_schema
 from langgraph_async.graph.validate import check_drawing
 from langgraph_async.pregel.call import SupportsAinvoke, action_name, prepare
-from langgraph_async.pregel.policies import retry_policies
+from langgraph_async.pregel.policies import checked_limit, retry_policies
 from langgraph_async.pregel.suggest import did_you_mean
-from langgraph_async.types import All, CachePolicy, Checkpointer, RetryPolicy, TimeoutPolicy, TracePolicy
+from langgraph_async.types import All, CachePolicy, Checkpointer, Limiter, RetryPolicy, TimeoutPolicy, TracePolicy
 from langgraph_async.typing import ContextT, InputT, OutputT, StateT
 from langgraph_async.warnings import LangGraphDeprecatedSinceV05, LangGraphDeprecatedSinceV10
 
@@ -93,6 +93,7 @@ class StateGraph(Blueprint, Generic[StateT, ContextT, InputT, OutputT]):
         timeout: float | timedelta | TimeoutPolicy | None = None,
         trace_policy: TracePolicy | None = None,
         run_sync: Literal["thread", "inline"] = "thread",
+        limit: Limiter | None = None,
         **deprecated: Any,
     ) -> Self:
         """Add a node.
@@ -111,6 +112,7 @@ class StateGraph(Blueprint, Generic[StateT, ContextT, InputT, OutputT]):
             timeout: Seconds, timedelta or policy; for async nodes only.
             trace_policy: What tracers record of it.
             run_sync: Where a plain function runs: in a worker thread, or inline in the event loop.
+            limit: How often it may start, and how many of it may run at once: shared with whatever has the same object.
             deprecated: Old spellings: `retry`, `input`.
 
         Raises:
@@ -125,7 +127,7 @@ class StateGraph(Blueprint, Generic[StateT, ContextT, InputT, OutputT]):
             schema = first_parameter_schema(target)
         schema = self.state_schema if schema is None else schema
         prepared = prepare(target, name=name, run_sync=run_sync)
-        limit = _timeout(name, timeout)
+        bound = _timeout(name, timeout)
         self.register_schema(schema)
         if error_handler is not None:
             self._add_handler(name, schema, error_handler, run_sync)
@@ -135,11 +137,12 @@ class StateGraph(Blueprint, Generic[StateT, ContextT, InputT, OutputT]):
             metadata=dict(metadata) if metadata else None,
             retry_policy=_retries(f"node {name!r}", old.get("retry_policy") if retry_policy is None else retry_policy),
             cache_policy=cache_policy,
-            timeout=limit,
+            timeout=bound,
             ends=ends,
             defer=defer,
             error_handler_node=f"{ERROR_HANDLER_PREFIX}{name}" if error_handler is not None else None,
             trace_policy=trace_policy,
+            limit=checked_limit(limit, f"node {name!r}"),
         )
         if self.compiled:
             logger.warning("Node %r was added to a graph that is already compiled; the compiled graph lacks it.", name)
@@ -326,6 +329,7 @@ class StateGraph(Blueprint, Generic[StateT, ContextT, InputT, OutputT]):
         renamed: Mapping[str, str] | None = None,
         transformers: Sequence[Any] | None = None,
         delta_storage: bool = True,
+        step_timeout: float | timedelta | None = None,
     ) -> CompiledStateGraph[StateT, ContextT, InputT, OutputT]:
         """Return the graph, ready to run. Can be called again; later additions do not change what it returned.
 
@@ -346,8 +350,12 @@ class StateGraph(Blueprint, Generic[StateT, ContextT, InputT, OutputT]):
                 such lists whole at each step, for a database that an older LangGraph reads, or in which old
                 checkpoints are deleted by hand. Threads stored either way can be gone on with either way.
 
+            step_timeout: Seconds, or a timedelta, that one superstep may take: then its nodes are cancelled and waited
+                for, and the run fails with a `StepTimeoutError`, which is a `TimeoutError`. What nodes wrote that had
+                ended is kept, so that going on runs only the others. Graphs inside have their own.
+
         Raises:
-            GraphBuildError: The drawing cannot run.
+            GraphBuildError: The drawing cannot run, or `step_timeout` is not positive.
             TypeError: `checkpointer` is not a saver.
         """
         compiled = compile_graph(
@@ -362,6 +370,7 @@ class StateGraph(Blueprint, Generic[StateT, ContextT, InputT, OutputT]):
             renamed=renamed or {},
             transformers=transformers,
             delta_storage=delta_storage,
+            step_timeout=step_timeout,
         )
         self.compiled = True
         return compiled

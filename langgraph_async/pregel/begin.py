@@ -130,6 +130,7 @@ def make_run(
         event_loop=asyncio.get_running_loop(),
         leases=held_around(),
         clock=parent.run.clock if parent is not None else graph.clock,
+        step_timeout=graph.step_timeout,
     )
 
 

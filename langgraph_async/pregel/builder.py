@@ -11,8 +11,9 @@ from langgraph_async.constants import TASKS
 from langgraph_async.errors import GraphBuildError, InvalidUpdateError
 from langgraph_async.pregel.call import Action, in_sequence, prepare
 from langgraph_async.pregel.node import PregelNode, Write
+from langgraph_async.pregel.policies import checked_limit
 from langgraph_async.pregel.subgraphs import find_subgraphs
-from langgraph_async.types import CachePolicy, RetryPolicy, TimeoutPolicy
+from langgraph_async.types import CachePolicy, Limiter, RetryPolicy, TimeoutPolicy
 
 _OUTPUT: Any = object()
 
@@ -66,6 +67,7 @@ class NodeBuilder:
         self._retry: list[RetryPolicy] = []
         self._cache: CachePolicy | None = None
         self._timeout: TimeoutPolicy | None = None
+        self._limit: Limiter | None = None
 
     def subscribe_only(self, channel: str) -> Self:
         """Run when `channel` changes, with its value as the input.
@@ -143,6 +145,15 @@ class NodeBuilder:
         self._timeout = TimeoutPolicy.coerce(timeout)
         return self
 
+    def set_limit(self, limit: Limiter | None) -> Self:
+        """Bound how often it may start and how many of it may run at once.
+
+        Raises:
+            GraphBuildError: `limit` is no limiter.
+        """
+        self._limit = checked_limit(limit, "a node")
+        return self
+
     def build(self) -> PregelNode:
         """Return the node.
 
@@ -162,6 +173,7 @@ class NodeBuilder:
             retry_policy=tuple(self._retry),
             cache_policy=self._cache,
             timeout=self._timeout,
+            limit=self._limit,
             subgraphs=tuple(g for action in self._actions for g in find_subgraphs(action)),
         )
 

@@ -27,6 +27,7 @@ from langgraph_async.errors import (
     is_invalid_resume,
     leaves_thread,
 )
+from langgraph_async.pregel.admission import admission, admitted_at_once
 from langgraph_async.pregel.again import next_attempt, rest, retry_wait
 from langgraph_async.pregel.call_order import order_of
 from langgraph_async.pregel.deadline import run_within
@@ -264,6 +265,9 @@ class Calls:
         value: Any = None
         error: BaseException | None = None
         try:
+            bound = scope.task.node.limit
+            if bound is not None and not admitted_at_once(scope, bound):
+                await admission(scope, bound)
             limit = scope.task.node.timeout
             context = contextvars.copy_context()
             writes = await (run_attempt(scope) if limit is None else run_within(scope, limit, context))
@@ -280,6 +284,7 @@ class Calls:
             error = GraphInterrupt(tuple(scope.pauses))
         if self.order is not None:
             error = self.order.check_end(scope) if error is None else self.order.broken(scope) or error
+        scope.give_permit_back()
         return value, error
 
     async def _succeed(self, scope: TaskScope, value: Any, *, cached: bool) -> BaseException | None:

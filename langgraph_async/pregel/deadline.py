@@ -11,7 +11,7 @@ import asyncio
 from contextvars import Context
 from typing import Any, Final, Literal
 
-from langgraph_async.aio.clock import Clock
+from langgraph_async.aio.clock import Clock, Timer
 from langgraph_async.aio.threads import wait_settled
 from langgraph_async.errors import GraphBuildError, NodeTimeoutError
 from langgraph_async.pregel.node import Write
@@ -57,24 +57,23 @@ async def run_within(scope: TaskScope, policy: TimeoutPolicy, context: Context) 
         scope.signs = SignsOfLife(clock, auto=policy.refresh_on == "auto")
     loop = asyncio.get_running_loop()
     attempt = loop.create_task(run_attempt(scope), name=scope.task.name, context=context)
-    watch = loop.create_task(_expired(policy, scope.signs, clock))
+    watch = _Watch(policy, scope.signs, clock)
     try:
-        await _first_of(attempt, watch)
+        await _first_of(attempt, watch.up)
         if not attempt.done():
-            kind = watch.result()
+            kind = watch.up.result()
             note = await _end(scope, attempt)
             error = _error(scope, policy, kind, clock.monotonic() - started)
             if note:
                 error.add_note(note)
             raise error from _failure(attempt)
     finally:
-        watch.cancel()
-        await wait_settled(watch)
+        watch.stop()
     return attempt.result()
 
 
-async def _first_of(attempt: asyncio.Task[Any], other: asyncio.Task[Any]) -> None:
-    """Wait for one of two tasks; a cancellation is passed to the attempt, which is then waited for alone."""
+async def _first_of(attempt: asyncio.Task[Any], other: asyncio.Future[Any]) -> None:
+    """Wait for an attempt, or for `other`; a cancellation is passed to the attempt, which is then waited for alone."""
     try:
         await asyncio.wait({attempt, other}, return_when=asyncio.FIRST_COMPLETED)
     except asyncio.CancelledError:
@@ -82,16 +81,38 @@ async def _first_of(attempt: asyncio.Task[Any], other: asyncio.Task[Any]) -> Non
         await wait_settled(attempt)
 
 
-async def _expired(policy: TimeoutPolicy, signs: SignsOfLife | None, clock: Clock) -> Literal["run", "idle"]:
-    started = clock.monotonic()
-    run, idle = _seconds(policy.run_timeout), _seconds(policy.idle_timeout)
-    while True:
-        now = clock.monotonic()
-        last = signs.last if signs is not None else started
-        run_left, idle_left = started + run - now, last + idle - now
-        if min(run_left, idle_left) <= _SOON:
-            return "run" if run_left <= idle_left else "idle"
-        await clock.sleep(min(run_left, idle_left))
+class _Watch:
+    """Looks, by a timer of the event loop, whether the time of an attempt is up.
+
+    Attributes:
+        up: Gets the limit that was hit.
+    """
+
+    __slots__ = ("_clock", "_policy", "_signs", "_started", "_timer", "up")
+
+    def __init__(self, policy: TimeoutPolicy, signs: SignsOfLife | None, clock: Clock) -> None:
+        self.up: asyncio.Future[Literal["run", "idle"]] = asyncio.get_running_loop().create_future()
+        self._policy = policy
+        self._signs = signs
+        self._clock = clock
+        self._started = clock.monotonic()
+        self._timer: Timer | None = None
+        self._look()
+
+    def _look(self) -> None:
+        now, run, idle = self._clock.monotonic(), self._policy.run_timeout, self._policy.idle_timeout
+        last = self._signs.last if self._signs is not None else self._started
+        run_left, idle_left = self._started + _seconds(run) - now, last + _seconds(idle) - now
+        if min(run_left, idle_left) > _SOON:
+            self._timer = self._clock.call_later(min(run_left, idle_left), self._look)
+        elif not self.up.done():
+            self.up.set_result("run" if run_left <= idle_left else "idle")
+
+    def stop(self) -> None:
+        """Look no more."""
+        if self._timer is not None:
+            self._timer.cancel()
+        self.up.cancel()
 
 
 def _seconds(limit: Any) -> float:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import copy
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from datetime import timedelta
 from typing import Any, ClassVar, Generic, Literal, Self, overload
 
 from langgraph_async.aio.clock import SYSTEM_CLOCK, Clock
@@ -27,7 +28,7 @@ from langgraph_async.pregel.inspect import history, snapshot
 from langgraph_async.pregel.memo import namespaces
 from langgraph_async.pregel.model import GraphSpec, RunScope, make_spec
 from langgraph_async.pregel.node import Join, PregelNode, Schemas
-from langgraph_async.pregel.policies import retry_policies
+from langgraph_async.pregel.policies import retry_policies, step_seconds
 from langgraph_async.pregel.schema_view import SchemaView
 from langgraph_async.pregel.session import run_graph
 from langgraph_async.pregel.sinks import Item, Sink
@@ -69,6 +70,7 @@ class Pregel(Startable, SchemaView, BlockingView, Generic[StateT, ContextT, Inpu
         cache_policy: For nodes and called functions without a policy of their own, error handlers left out.
         joins: Barriers that must not be left half reached.
         renamed: Old node names to new ones, for threads that wait in a node under its old name.
+        step_timeout: Seconds that a superstep may take; see `StateGraph.compile`.
         delta_storage: Store long lists whose reducer appends as what was appended; see `StateGraph.compile`.
 
     Attributes:
@@ -92,7 +94,7 @@ class Pregel(Startable, SchemaView, BlockingView, Generic[StateT, ContextT, Inpu
         stream_eager: bool = False,
         interrupt_after_nodes: All | Sequence[str] = (),
         interrupt_before_nodes: All | Sequence[str] = (),
-        step_timeout: float | None = None,
+        step_timeout: float | timedelta | None = None,
         debug: bool | None = None,
         checkpointer: Any = None,
         store: Any = None,
@@ -120,7 +122,6 @@ class Pregel(Startable, SchemaView, BlockingView, Generic[StateT, ContextT, Inpu
         self.stream_eager = stream_eager
         self.interrupt_after_nodes = interrupt_after_nodes
         self.interrupt_before_nodes = interrupt_before_nodes
-        self.step_timeout = step_timeout
         self.debug = bool(debug)
         self.checkpointer = checkpointer
         self.store = store
@@ -130,6 +131,7 @@ class Pregel(Startable, SchemaView, BlockingView, Generic[StateT, ContextT, Inpu
         self.context_schema = context_schema
         self.config = config
         self.name = name
+        self.step_timeout = step_timeout
         self.joins = tuple(joins)
         self.renamed = dict(renamed or {})
         self.schemas = schemas
@@ -150,6 +152,15 @@ class Pregel(Startable, SchemaView, BlockingView, Generic[StateT, ContextT, Inpu
     @checkpointer.setter
     def checkpointer(self, given: Any) -> None:
         self._checkpointer = as_saver(given)
+
+    @property
+    def step_timeout(self) -> float | None:
+        """Seconds that a superstep may take, or None; may be set to a timedelta, too."""
+        return self._step_timeout
+
+    @step_timeout.setter
+    def step_timeout(self, given: float | timedelta | None) -> None:
+        self._step_timeout = step_seconds(given, self.name)
 
     @property
     def stream_channels_asis(self) -> str | tuple[str, ...]:

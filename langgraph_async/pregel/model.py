@@ -289,7 +289,8 @@ class RunScope:
         store: What nodes find as the store, or None.
         cache: Where results are kept, shared with nested runs; or None.
         saving: What stores the run, or None without a saver.
-        clock: What waits between attempts go by.
+        clock: What waits between attempts, and limits of time, go by.
+        step_timeout: Seconds that a superstep may take, or None.
     """
 
     spec: GraphSpec
@@ -316,6 +317,7 @@ class RunScope:
     leases: tuple[Lease, ...] = ()
     saving: Any = None
     clock: Clock = SYSTEM_CLOCK
+    step_timeout: float | None = None
 
     @property
     def is_root(self) -> bool:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from langgraph_async.constants import TAG_HIDDEN
 from langgraph_async.pregel.call import Action
-from langgraph_async.types import CachePolicy, RetryPolicy, TimeoutPolicy, TracePolicy
+from langgraph_async.types import CachePolicy, Limiter, RetryPolicy, TimeoutPolicy, TracePolicy
 
 if TYPE_CHECKING:
     from langgraph_async.pregel.graph import Pregel
@@ -61,6 +61,8 @@ class PregelNode:
         error_handler: Name of the node that takes over when this one fails, or None.
         subgraphs: Graphs that the action is known to call.
         trace_policy: What tracers record of its input and output, or None for all of it.
+        limit: How often it may start and how many of its attempts may run at once, shared with whatever has the same
+            object; or None.
     """
 
     triggers: tuple[str, ...]
@@ -79,6 +81,7 @@ class PregelNode:
     is_error_handler: bool = False
     subgraphs: tuple[Pregel, ...] = ()
     trace_policy: TracePolicy | None = None
+    limit: Limiter | None = None
 
     @property
     def hidden(self) -> bool:

@@ -1,12 +1,13 @@
-"""Checks the retry policies that users give, wherever they give them."""
+"""Checks the retry policies and limits that users give, wherever they give them."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import timedelta
 from typing import Any
 
 from langgraph_async.errors import GraphBuildError
-from langgraph_async.types import RetryPolicy
+from langgraph_async.types import Limiter, RetryPolicy
 
 
 def retry_policies(value: RetryPolicy | Sequence[RetryPolicy] | None, where: str) -> tuple[RetryPolicy, ...]:
@@ -32,6 +33,37 @@ def retry_policies(value: RetryPolicy | Sequence[RetryPolicy] | None, where: str
             raise _bad(where, policy)
         _check(policy, where)
     return found
+
+
+def checked_limit(value: Any, where: str) -> Limiter | None:
+    """Return a limit that was given to a node, task or entrypoint.
+
+    Raises:
+        GraphBuildError: It is no `Limiter`.
+    """
+    if value is None or isinstance(value, Limiter):
+        return value
+    raise GraphBuildError(
+        f"The limit of {where} cannot be used: expected a Limiter, got {value!r}. "
+        "Write Limiter(rate=10, per=60) or Limiter(concurrency=4)."
+    )
+
+
+def step_seconds(value: Any, graph: str) -> float | None:
+    """Return the `step_timeout` of a graph in seconds.
+
+    Raises:
+        GraphBuildError: It is neither None nor a positive number nor a timedelta.
+    """
+    if value is None:
+        return None
+    seconds = value.total_seconds() if isinstance(value, timedelta) else value
+    if isinstance(seconds, bool) or not isinstance(seconds, (int, float)) or not seconds > 0:
+        raise GraphBuildError(
+            f"The step_timeout of graph {graph!r} must be a number of seconds greater than 0, a timedelta or None, got "
+            f"{value!r}."
+        )
+    return float(seconds)
 
 
 def _bad(where: str, value: Any) -> GraphBuildError:

@@ -27,9 +27,11 @@ from langgraph_async.errors import (
     GraphInterrupt,
     NodeCancelledError,
     ParentCommand,
+    StepTimeoutError,
     is_invalid_resume,
     leaves_thread,
 )
+from langgraph_async.pregel.admission import admission, admitted_at_once
 from langgraph_async.pregel.again import next_attempt, rest, retry_wait
 from langgraph_async.pregel.call_order import order_of
 from langgraph_async.pregel.calls import Calls
@@ -122,7 +124,9 @@ class PregelRunner:
 
     async def _run_all(self, tasks: Sequence[Task]) -> None:
         self._left = len(tasks)
-        if self._left == 1:
+        if self._run.step_timeout is not None:
+            await self._run_bounded(tasks, self._run.step_timeout)
+        elif self._left == 1:
             await self._run_alone(tasks[0])
         else:
             await self._run_together(tasks)
@@ -154,6 +158,19 @@ class PregelRunner:
             raise cancelled
         if self._queue:
             await self._run_alone(self._queue.popleft())  # its error handler
+
+    async def _run_bounded(self, tasks: Sequence[Task], seconds: float) -> None:
+        def expire() -> None:
+            if self._left and self.failure is None:
+                unfinished = (*(scope.task.name for scope in self._running.values()), *(t.name for t in self._queue))
+                self.failure = StepTimeoutError(self._run.spec.name, self._state.step, unfinished, seconds)
+                self._interrupt()
+
+        timer = self._run.clock.call_later(seconds, expire)
+        try:
+            await self._run_together(tasks)
+        finally:
+            timer.cancel()
 
     async def _run_together(self, tasks: Sequence[Task]) -> None:
         await self._group.open()
@@ -302,6 +319,9 @@ class PregelRunner:
         interrupted: asyncio.CancelledError | None = None
         try:
             try:
+                bound = task.node.limit
+                if bound is not None and not admitted_at_once(scope, bound):
+                    await drive(admission(scope, bound), copy_context(), on_suspend)
                 limit = timeout_of(task) if task.send is not None else task.node.timeout
                 if limit is None:
                     writes = await drive(run_attempt(scope), context, on_suspend)
@@ -316,6 +336,7 @@ class PregelRunner:
                 interrupted = await scope.end_graphs() or interrupted
             return writes, error, interrupted
         finally:
+            scope.give_permit_back()
             error = None  # its traceback holds this frame
 
     async def _again(

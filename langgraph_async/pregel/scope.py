@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from langgraph_async import ambient
 from langgraph_async.aio.clock import Clock
 from langgraph_async.aio.threads import wait_settled
+from langgraph_async.aio.throttle import Permit
 from langgraph_async.config import RunnableConfig, merge_configs
 from langgraph_async.constants import CONF, MISSING, RESUME
 from langgraph_async.errors import GraphInterrupt, NodeError
@@ -111,6 +112,7 @@ class TaskScope:
         closed: The attempt is over; whatever still calls in is refused.
         graph_calls: How many graphs it has called.
         hosts: The asyncio tasks that host the runs of graphs inside it.
+        permit: What a node with a limit runs by, as long as it does.
         holds_slot: It counts against the run's `max_concurrency` right now.
         body: The node's own writes, once its action has returned.
         invalid: Questions whose answers did not fit their schema, by the order of the calls.
@@ -142,6 +144,7 @@ class TaskScope:
         "invalid",
         "paused",
         "pauses",
+        "permit",
         "refusing",
         "run",
         "running",
@@ -174,6 +177,7 @@ class TaskScope:
         self.closed = False
         self.graph_calls = 0
         self.holds_slot = False
+        self.permit: Permit | None = None
         self.hosts: list[asyncio.Task[Any]] = []
         self.invalid: dict[int, Interrupt] = {}
         self.body: list[tuple[str, Any]] | None = None
@@ -541,6 +545,12 @@ class TaskScope:
                 host.cancel()
                 interrupted = await wait_settled(host) or interrupted
         return interrupted
+
+    def give_permit_back(self) -> None:
+        """Let the next attempt of whatever shares the limit start."""
+        if self.permit is not None:
+            self.permit.release()
+            self.permit = None
 
     def close(self) -> None:
         """End the attempt: code that outlives it can neither ask nor write."""

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 import pytest
 from typing_extensions import TypedDict
 
+from langgraph_async.aio.clock import FakeClock
 from langgraph_async.checkpoint.memory import InMemorySaver
 from langgraph_async.errors import NodeError
 from langgraph_async.graph import START, StateGraph
@@ -341,3 +342,27 @@ async def test_tasks_show_the_failure_and_the_handlers_result_without_a_start() 
         ("a", True, True),
         (HANDLER, True, False),
     ]
+
+
+@pytest.mark.parametrize("saved", [False, True])
+async def test_a_handler_is_tried_again_and_timed_by_the_defaults(saved: bool) -> None:
+    clock, attempts = FakeClock(), list[int]()
+
+    async def failing(state: State) -> State:
+        raise ValueError("not retried")
+
+    async def handler(state: State, error: NodeError) -> State:
+        attempts.append(1)
+        if len(attempts) < 3:
+            await asyncio.Event().wait()
+        return {"log": ["handled"]}
+
+    builder = StateGraph(State).add_node("a", failing, error_handler=handler).add_edge(START, "a")
+    builder.set_node_defaults(timeout=2, retry_policy=RetryPolicy(jitter=False))
+    graph = builder.compile(checkpointer=InMemorySaver() if saved else None)
+    graph.clock = clock
+    run = asyncio.create_task(graph.ainvoke({"log": []}, {"configurable": {"thread_id": "timed"}}))
+    while not run.done():
+        await clock.advance(1)
+    assert await run == {"log": ["handled"]}
+    assert len(attempts) == 3
