@@ -34,6 +34,9 @@ class AmbientTask(Protocol):
     def call(self, name: str, node: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Start a functional task as a child of this one and return its future."""
 
+    def emit_message(self, message: Any, metadata: dict[str, Any]) -> None:
+        """Tell those who listen for ``messages``; see `TaskScope.emit_message`."""
+
 
 current: ContextVar[AmbientTask | None] = ContextVar("langgraph_async_task", default=None)
 

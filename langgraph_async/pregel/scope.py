@@ -295,6 +295,31 @@ class TaskScope:
             scope, depth = scope.around, depth + 1
         return depth
 
+    # -- messages and tools -----------------------------------------------------------------------------------
+
+    def emit_message(self, message: Any, metadata: dict[str, Any]) -> None:
+        """Tell those who listen for ``messages`` a token chunk or a whole message, with its metadata as it stands.
+
+        Callable from any thread. Once the task is done it does nothing.
+
+        Raises:
+            StreamOverflowError: More chunks wait than a slow reader can be owed.
+        """
+        self._tell("messages", (message, metadata))
+
+    def emit_tool_event(self, event: dict[str, Any]) -> None:
+        """Tell those who listen for ``tools`` what happens in a tool's call, as `emit_message` does."""
+        self._tell("tools", event)
+
+    def _tell(self, mode: str, payload: Any) -> None:
+        run = self.run
+        if self.closed or not getattr(run.sinks, mode):
+            return
+        self.sign()
+        for sink in run.sinks.all:
+            if getattr(sink.wanted, mode):
+                sink.put_chunk((run.ns_levels, mode, payload))
+
     # -- config and runtime -----------------------------------------------------------------------------------
 
     @property

@@ -51,7 +51,7 @@ class Sinks:
         key_set: The same as a set.
         result_keys: The channels that the run returns; not always those it shows.
         result_set: The same as a set.
-        values, updates, custom, tasks, checkpoints: Whether anybody wants these.
+        values, updates, custom, messages, tools, tasks, checkpoints: Whether anybody wants these.
     """
 
     __slots__ = (
@@ -60,9 +60,11 @@ class Sinks:
         "custom",
         "key_set",
         "keys",
+        "messages",
         "result_keys",
         "result_set",
         "tasks",
+        "tools",
         "updates",
         "values",
     )
@@ -78,6 +80,8 @@ class Sinks:
         self.values = any(s.wanted.values for s in sinks)
         self.updates = any(s.wanted.updates for s in sinks)
         self.custom = any(s.wanted.custom for s in sinks)
+        self.messages = any(s.wanted.messages for s in sinks)
+        self.tools = any(s.wanted.tools for s in sinks)
         self.tasks = any(s.wanted.any_tasks for s in sinks)
         self.checkpoints = any(s.wanted.any_checkpoints for s in sinks)
 
