@@ -1,8 +1,9 @@
-"""What all tests share: the settings of property tests, and databases on a PostgreSQL server."""
+"""What all tests share: the settings of property tests, the handling of Ctrl-C, and databases on a PostgreSQL server."""
 
 from __future__ import annotations
 
 import os
+import signal
 import uuid
 from collections.abc import AsyncIterator, Iterator
 
@@ -17,6 +18,10 @@ from langgraph_async.checkpoint.postgres.aio import AsyncPostgresSaver
 settings.register_profile("local", deadline=None)
 settings.register_profile("gate", deadline=None, derandomize=True)
 settings.load_profile("gate" if os.environ.get("CI") else "local")
+
+# A shell that starts the tests in the background has them ignore Ctrl-C, and so would every program that they start.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")
