@@ -123,14 +123,13 @@ class RunTracing:
         task = scope.task
         var_child_runnable_config.set(cast("Any", _TaskConfig(scope)))
         if self._run is None or task.node.hidden or task.node.action is None:
+            if self._manager.handlers:
+                scope.config["callbacks"] = _for_node(scope.config["callbacks"], scope.config)
             _watch(scope)
             return await run(scope)
         config = scope.config
         around = config["callbacks"] if scope.caller is not None else self._run.get_child(f"graph:step:{task.step}")
-        manager = AsyncCallbackManager.configure(
-            inheritable_callbacks=around, inheritable_tags=config["tags"], inheritable_metadata=config["metadata"]
-        )
-        started = await manager.on_chain_start(None, task.input, name=task.name)
+        started = await _for_node(around, config).on_chain_start(None, task.input, name=task.name)
         config["callbacks"] = started.get_child("seq:step:1")
         _watch(scope)
         try:
@@ -201,6 +200,13 @@ def _add_once(manager: BaseCallbackManager, kind: type[BaseCallbackHandler]) -> 
     """Add a handler, unless a graph around has one: it asks for the running task, so one serves all."""
     if not any(isinstance(handler, kind) for handler in manager.handlers):
         manager.add_handler(kind())
+
+
+def _for_node(callbacks: Any, config: Mapping[str, Any]) -> AsyncCallbackManager:
+    """Return a manager with tags and metadata of a node, which what the node calls has, too."""
+    return AsyncCallbackManager.configure(
+        inheritable_callbacks=callbacks, inheritable_tags=config["tags"], inheritable_metadata=config["metadata"]
+    )
 
 
 def _watch(scope: TracedTask) -> None:
