@@ -260,7 +260,7 @@ async def test_tasks_of_a_workflow_are_runs_inside_it():
         return await step(x)
 
     assert await flow.ainvoke(1, {"callbacks": [seen]}) == 2
-    assert [entry[:3] for entry in seen.seen if entry[1] == "step"][0] == ("start", "step", "flow")
+    assert next(entry[:3] for entry in seen.seen if entry[1] == "step") == ("start", "step", "flow")
     assert ("end", "step", 2) in seen.seen
 
 
