@@ -14,6 +14,7 @@ from benchmarks import (
     policies,
     serializer,
     stored_steps,
+    streaming,
     wide_state,
 )
 from benchmarks.report import parser, run
@@ -31,6 +32,7 @@ ALL = {
     "chat": chat.CASES,
     "history": history.CASES,
     "policies": policies.CASES,
+    "streaming": streaming.CASES,
 }
 
 if __name__ == "__main__":

@@ -100,12 +100,36 @@ def _merge_into(merged: dict[str, Any], config: Mapping[str, Any]) -> None:
             merged[key] = {**merged.get(key, {}), **value}
         elif key == "tags":
             merged[key] = [*merged.get(key, []), *value]
-        elif key == "callbacks" and isinstance(value, list) and isinstance(merged.get(key), list):
-            merged[key] = [*merged[key], *value]
+        elif key == "callbacks":
+            merged[key] = _joined_callbacks(merged.get(key), value)
         elif key in _KEYS:
             merged[key] = value
         else:
             merged[CONF] = {**merged[CONF], key: value}
+
+
+def _joined_callbacks(below: Any, above: Any) -> Any:
+    """Return two values of ``callbacks`` as one: lists joined, handlers added to a manager. Two managers are of
+    one run, and the one above is the one further inside."""
+    if below is None or (hasattr(above, "add_handler") and hasattr(below, "add_handler")):
+        return above
+    if hasattr(above, "add_handler"):
+        return _with_handlers(above, below)
+    if hasattr(below, "add_handler"):
+        return _with_handlers(below, above)
+    return [*_listed(below), *_listed(above)]
+
+
+def _with_handlers(manager: Any, handlers: Any) -> Any:
+    made = manager.copy()
+    for handler in _listed(handlers):
+        if handler not in made.handlers:
+            made.add_handler(handler)
+    return made
+
+
+def _listed(handlers: Any) -> list[Any]:
+    return list(handlers) if isinstance(handlers, (list, tuple)) else [handlers]
 
 
 @dataclass(frozen=True, slots=True, eq=False)

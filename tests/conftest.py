@@ -1,4 +1,4 @@
-"""What all tests share: the settings of property tests, the handling of Ctrl-C, and databases on a PostgreSQL server."""
+"""What all tests share: the settings of property tests, Ctrl-C, and databases on a PostgreSQL server."""
 
 from __future__ import annotations
 

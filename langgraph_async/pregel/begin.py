@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from langgraph_async import ambient
 from langgraph_async.aio.limiter import Limiter
+from langgraph_async.callbacks.port import surrounding_config, tracing_of
 from langgraph_async.config import RunConfig, RunnableConfig, ensure_config, merge_configs, parse_config
 from langgraph_async.constants import CHECKPOINT_ID, CHECKPOINT_MAP, CHECKPOINT_NS, CONF, THREAD_ID
 from langgraph_async.errors import ConfigError, MissingCoordinateError
@@ -102,6 +103,11 @@ def make_run(
     replay = parent.run.replay if parent is not None else _replay(config)
     keys = _keys(spec, options.output_keys, default_keys)
     control = options.control or (parent.run.control if parent is not None else RunControl())
+    listeners = Sinks(
+        (*sinks, *(parent.run.sinks.for_nested() if parent is not None else ())),
+        keys,
+        _keys(spec, options.output_keys, graph.output_channels),
+    )
     return RunScope(
         spec=spec,
         config=config,
@@ -110,11 +116,7 @@ def make_run(
         parent=parent,
         saver=saver,
         durability=options.durability or (parent.run.durability if parent is not None else "async"),
-        sinks=Sinks(
-            (*sinks, *(parent.run.sinks.for_nested() if parent is not None else ())),
-            keys,
-            _keys(spec, options.output_keys, graph.output_channels),
-        ),
+        sinks=listeners,
         answers=parent.run.answers if parent is not None else Answers(),
         replay=replay,
         runtime=_runtime(graph, options, config, parent, control),
@@ -131,6 +133,7 @@ def make_run(
         leases=held_around(),
         clock=parent.run.clock if parent is not None else graph.clock,
         step_timeout=graph.step_timeout,
+        tracing=tracing_of(given, graph.name, messages=listeners.messages, tools=listeners.tools),
     )
 
 
@@ -142,7 +145,7 @@ def held_around() -> tuple[Lease, ...]:
 
 def _ambient_config() -> Mapping[str, Any] | None:
     task = ambient.current.get()
-    return task.config if isinstance(task, TaskScope) else None
+    return task.config if isinstance(task, TaskScope) else surrounding_config()
 
 
 def _saver(graph: Pregel, parent: TaskScope | None) -> Any:

@@ -95,6 +95,7 @@ class PregelLoop:
         state: Where the run stands; after the run, where it ended.
         interrupts: The questions on which the run paused.
         paused: Whether it paused, at a question or a static breakpoint.
+        stop: Where: ``"pending"`` in a node, ``"interrupt_before"`` or ``"interrupt_after"`` one.
     """
 
     def __init__(
@@ -114,6 +115,7 @@ class PregelLoop:
             self.state.checkpoint_id = run.parent.task.id
         self.interrupts: tuple[Interrupt, ...] = ()
         self.paused = False
+        self.stop = "pending"
         self._showed = False
         self._shown: Any = None
         self._output_stays = run.spec.reactive.isdisjoint(run.sinks.result_set)
@@ -229,6 +231,8 @@ class PregelLoop:
             assert loaded.checkpoint is not None
             check_nodes_exist(run.spec, loaded.checkpoint, run.config.thread_id)
             await self._resume(value, loaded)
+            if run.tracing is not None:
+                await run.tracing.resumed(self.state.checkpoint_id, run.ns_levels)
         else:
             self._begin(value, loaded)
         if self._persister is not None:
@@ -419,6 +423,7 @@ class PregelLoop:
         if state.remaining_steps < 1 and any(task.name != START for task in tasks):
             raise out_of_steps(run, state.step, [task.name for task in tasks], self._path)
         if run.interrupt_before and stops_at(state, run.interrupt_before, tasks):
+            self.stop = "interrupt_before"
             raise GraphInterrupt(())
         self._check_drain()
         if run.answers.resuming:
@@ -504,6 +509,7 @@ class PregelLoop:
             if run.sinks.checkpoints and run.saver is not None:
                 state.tasks = plan(run.spec, state, run.ns)
                 self._show_checkpoint()
+            self.stop = "interrupt_after"
             raise GraphInterrupt(())
         now = time.monotonic()
         if now > self._slice_end:

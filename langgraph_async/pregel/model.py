@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
 
     from langgraph_async.aio.limiter import Limiter
+    from langgraph_async.callbacks.port import Tracing
     from langgraph_async.pregel.lease import Lease
     from langgraph_async.pregel.replay import Answers, Replay
     from langgraph_async.pregel.scope import TaskScope
@@ -291,6 +292,7 @@ class RunScope:
         saving: What stores the run, or None without a saver.
         clock: What waits between attempts, and limits of time, go by.
         step_timeout: Seconds that a superstep may take, or None.
+        tracing: What tells callback handlers of the run, or None.
     """
 
     spec: GraphSpec
@@ -318,6 +320,7 @@ class RunScope:
     saving: Any = None
     clock: Clock = SYSTEM_CLOCK
     step_timeout: float | None = None
+    tracing: Tracing | None = None
 
     @property
     def is_root(self) -> bool:

@@ -121,6 +121,7 @@ class TaskScope:
         attempt: Which attempt of the task it is, from 1.
         home: The asyncio task or thread that its code runs in, on replays; see `calling_place`.
         elders: The asyncio tasks that were there before it, on replays under Python 3.11; or None.
+        returned: What its action has returned, for callback handlers; None before.
         began: Unix time in seconds at which the first attempt began; set when it is first needed.
     """
 
@@ -146,6 +147,7 @@ class TaskScope:
         "pauses",
         "permit",
         "refusing",
+        "returned",
         "run",
         "running",
         "signs",
@@ -185,6 +187,7 @@ class TaskScope:
         self.signs: SignsOfLife | None = None
         self.attempt = 1
         self.began: float | None = None
+        self.returned: Any = None
         self.home: object = None
         self.elders: weakref.WeakSet[asyncio.Task[Any]] | None = None
         self._asked = 0
@@ -307,6 +310,12 @@ class TaskScope:
         """
         self._tell("messages", (message, metadata))
 
+    async def message_room(self) -> None:
+        """Wait until those who listen for ``messages`` keep up."""
+        for sink in self.run.sinks.all:
+            if sink.wanted.messages and sink.bus is not None:
+                await sink.bus.room()
+
     def emit_tool_event(self, event: dict[str, Any]) -> None:
         """Tell those who listen for ``tools`` what happens in a tool's call, as `emit_message` does."""
         self._tell("tools", event)
@@ -345,6 +354,8 @@ class TaskScope:
             merged = merge_configs(base, {"tags": list(task.node.tags), "metadata": metadata})
             merged[CONF] = {**(merged.get(CONF) or {}), **configurable}
             merged.setdefault("tags", [])
+            if run.tracing is not None and self.caller is None:
+                merged["callbacks"] = run.tracing.inherited
             merged.setdefault("callbacks", None)
             self._config = merged
         return self._config
@@ -384,7 +395,7 @@ class TaskScope:
     @property
     def writer(self) -> Any:
         """The writer for custom chunks; one that drops them when nobody listens."""
-        return _LivingWriter(self, self._chunks) if self._is_watched() else self._chunks
+        return _LivingWriter(self, self._chunks) if self.is_watched() else self._chunks
 
     @property
     def _chunks(self) -> Any:
@@ -414,7 +425,8 @@ class TaskScope:
                 signs.note()
             scope = scope.around
 
-    def _is_watched(self) -> bool:
+    def is_watched(self) -> bool:
+        """Tell whether an idle limit, of this attempt or of one around it, waits for signs of life."""
         scope: TaskScope | None = self
         while scope is not None:
             if scope.signs is not None:

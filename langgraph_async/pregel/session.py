@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+from langgraph_async.callbacks.port import Tracing
 from langgraph_async.pregel import lease as leases
 from langgraph_async.pregel.claim import RunClaim, begins_with_a_node
 from langgraph_async.pregel.loop import PregelLoop
@@ -33,14 +34,46 @@ async def run_graph(
         ThreadConflictError: The thread is busy, or another run took it over.
     """
     try:
-        if run.is_root and run.saver is not None and run.config.thread_id is not None:
-            return await _run_leased(run, value, boundary, on_lease, stopped)
-        if run.parent is None:
-            return await _run(run, value, boundary, stopped)
-        return await _run_inside(run, value, boundary, stopped)
+        if run.tracing is not None:
+            return await _run_traced(run, run.tracing, value, boundary, on_lease, stopped)
+        return await _run_placed(run, value, boundary, on_lease, stopped)
     except BaseException as exc:
         exc.with_traceback(trimmed(exc.__traceback__))
         raise
+
+
+async def _run_traced(
+    run: RunScope,
+    tracing: Tracing,
+    value: Any,
+    boundary: Callable[[], Awaitable[None]] | None,
+    on_lease: Callable[[Any], None] | None,
+    stopped: Callable[[], bool] | None,
+) -> PregelLoop:
+    await tracing.begin(value)
+    try:
+        loop = await _run_placed(run, value, boundary, on_lease, stopped)
+        if loop.paused:
+            await tracing.paused(loop.stop, loop.state.checkpoint_id, run.ns_levels, loop.interrupts)
+    except BaseException as exc:
+        await tracing.fail(exc)
+        raise
+    await tracing.end(loop.output)
+    return loop
+
+
+async def _run_placed(
+    run: RunScope,
+    value: Any,
+    boundary: Callable[[], Awaitable[None]] | None,
+    on_lease: Callable[[Any], None] | None,
+    stopped: Callable[[], bool] | None,
+) -> PregelLoop:
+    if run.is_root and run.saver is not None and run.config.thread_id is not None:
+        return await _run_leased(run, value, boundary, on_lease, stopped)
+    if run.parent is None:
+        return await _run(run, value, boundary, stopped)
+    return await _run_inside(run, value, boundary, stopped)
 
 
 async def _run(

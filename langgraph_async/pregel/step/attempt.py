@@ -32,6 +32,13 @@ async def run_attempt(scope: TaskScope) -> list[Write]:
     `scope.body` holds the node's own writes as soon as they are known: when a router raises, they are kept and
     only the routing is left to do.
     """
+    tracing = scope.run.tracing
+    if tracing is not None:
+        return await tracing.attempt(scope, _run_attempt)
+    return await _run_attempt(scope)
+
+
+async def _run_attempt(scope: TaskScope) -> list[Write]:
     task = scope.task
     node = task.node
     if scope.state.pending:
@@ -55,6 +62,7 @@ async def run_attempt(scope: TaskScope) -> list[Write]:
             output = _taken_over(signal, scope)
         if type(output) is not dict and not action.literal:
             output = await _resolved(output, scope)
+        scope.returned = output
         writes = output.writes if isinstance(output, _Written) else _written(scope, output)
     return await _routed(scope, writes)
 
@@ -105,15 +113,18 @@ async def _route(router: Router, scope: TaskScope, writes: Sequence[Write]) -> S
         view = None
     if router.mapper is not None:
         view = router.mapper(view)
-    action = router.action
-    if action.kind == "thread":
-        # A routing function decides by the state and returns: it is not worth a thread.
-        result = action.func(view, **arguments(action, scope))
-        if inspect.isawaitable(result):
-            result = await result
-    else:
-        result = await _call(action, view, scope)
+    choose = functools.partial(_choice, router.action, scope, view)
+    tracing = scope.run.tracing
+    result = await (choose() if tracing is None else tracing.routing(scope, router.name, view, choose))
     return router.resolve(result)
+
+
+async def _choice(action: Action, scope: TaskScope, view: Any) -> Any:
+    if action.kind != "thread":
+        return await _call(action, view, scope)
+    # A routing function decides by the state and returns: it is not worth a thread.
+    result = action.func(view, **arguments(action, scope))
+    return await result if inspect.isawaitable(result) else result
 
 
 async def _call(action: Action, value: Any, scope: TaskScope) -> Any:

@@ -1,0 +1,1 @@
+"""Bridges to other libraries. Each needs the extra of its name, and is loaded only where it is imported."""
