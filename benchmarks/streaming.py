@@ -8,12 +8,9 @@ from collections.abc import AsyncIterator
 from functools import partial
 from typing import Any
 
-from langchain_core.language_models.chat_models import BaseChatModel
-from langchain_core.messages import AIMessageChunk
-from langchain_core.outputs import ChatGenerationChunk, ChatResult
 from typing_extensions import TypedDict
 
-from benchmarks.measure import Case, Library, Sampler, repeated
+from benchmarks.measure import Case, Library, Sampler, UnavailableError, repeated
 from benchmarks.report import main
 
 CHUNKS = 10_000
@@ -25,24 +22,33 @@ class State(TypedDict):
     number: int
 
 
-class Tokens(BaseChatModel):
-    """Gives a number of equal tokens, as fast as they are taken."""
+def tokens_model() -> Any:
+    """Return a chat model that gives a number of equal tokens, as fast as they are taken."""
+    try:
+        from langchain_core.language_models.chat_models import BaseChatModel
+        from langchain_core.messages import AIMessageChunk
+        from langchain_core.outputs import ChatGenerationChunk, ChatResult
+    except ImportError as exc:
+        raise UnavailableError("a chat model needs langchain_core") from exc
 
-    @property
-    def _llm_type(self) -> str:
-        return "tokens"
+    class Tokens(BaseChatModel):
+        @property
+        def _llm_type(self) -> str:
+            return "tokens"
 
-    def _generate(self, messages: Any, stop: Any = None, run_manager: Any = None, **kwargs: Any) -> ChatResult:
-        raise NotImplementedError
+        def _generate(self, messages: Any, stop: Any = None, run_manager: Any = None, **kwargs: Any) -> ChatResult:
+            raise NotImplementedError
 
-    async def _astream(
-        self, messages: Any, stop: Any = None, run_manager: Any = None, **kwargs: Any
-    ) -> AsyncIterator[ChatGenerationChunk]:
-        for _ in range(TOKENS):
-            chunk = ChatGenerationChunk(message=AIMessageChunk(content="word "))
-            if run_manager is not None:
-                await run_manager.on_llm_new_token("word ", chunk=chunk)
-            yield chunk
+        async def _astream(
+            self, messages: Any, stop: Any = None, run_manager: Any = None, **kwargs: Any
+        ) -> AsyncIterator[ChatGenerationChunk]:
+            for _ in range(TOKENS):
+                chunk = ChatGenerationChunk(message=AIMessageChunk(content="word "))
+                if run_manager is not None:
+                    await run_manager.on_llm_new_token("word ", chunk=chunk)
+                yield chunk
+
+    return Tokens()
 
 
 def counted(graph: Any, per_run: int, **options: Any) -> Sampler:
@@ -86,7 +92,7 @@ def prepare_steps(library: Library, mode: str) -> Sampler:
 
 
 def prepare_tokens(library: Library) -> Sampler:
-    model = Tokens()
+    model = tokens_model()
 
     async def node(state: State) -> dict[str, Any]:
         await model.ainvoke("hi")
