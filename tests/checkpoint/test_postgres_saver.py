@@ -50,6 +50,7 @@ async def conn(postgres_database: str) -> AsyncIterator[Any]:
     await conn.close()
 
 
+@pytest.mark.slow
 async def test_the_contract_holds_on_one_connection_of_the_users(conn: Any) -> None:
     report = await check_saver(lambda: AsyncPostgresSaver(conn))
 
@@ -66,11 +67,26 @@ async def test_the_contract_holds_in_a_pool_of_the_users_and_a_schema(postgres_d
     assert left_alone == 0
 
 
+@pytest.mark.slow
 async def test_the_contract_holds_without_prepared_statements(postgres_database: str) -> None:
     options: Any = {"statement_cache": False, "max_size": 2}
     report = await check_saver(lambda: AsyncPostgresSaver.from_conn_string(postgres_database, **options))
 
     assert report.passed == contract_points()
+
+
+@pytest.mark.parametrize("how", ["one connection of the user's", "no prepared statements"])
+async def test_the_most_used_methods_do_their_work_with(how: str, postgres_database: str, conn: Any) -> None:
+    async with AsyncPostgresSaver.from_conn_string(postgres_database, statement_cache=False) as unprepared:
+        saver = AsyncPostgresSaver(conn) if how.startswith("one") else unprepared
+        branch = Branch(saver)
+        await branch.put(a=1, big=["x" * 3000])
+        await branch.write(("b", 2), task="task")
+        await branch.put(a=3)
+
+        assert await values(saver, branch.head) == {"a": 3, "big": ["x" * 3000]}
+        assert [found.pending_writes async for found in saver.alist(None)] == [[], [("task", "b", 2)]]
+        assert [info.thread_id async for info in saver.alist_threads()] == [branch.thread_id]
 
 
 # -- values -------------------------------------------------------------------------------------------------------
