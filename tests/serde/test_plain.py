@@ -58,7 +58,7 @@ def test_a_plain_value_comes_back_as_it_was(value: Any) -> None:
 @pytest.mark.parametrize(
     "odd",
     [bytearray(b"seven b"), memoryview(b"x"), msgpack.ExtType(1, b"x"), (1,), 2**70, "\ud800", {(1,): 2}, {1, 2}, 1j],
-    ids=repr,
+    ids=lambda odd: "memoryview" if isinstance(odd, memoryview) else repr(odd),
 )
 @pytest.mark.parametrize("beside", [[], [0.5] * 20, [1] * 20, ["x"] * 20], ids=["nothing", "floats", "ints", "texts"])
 def test_what_is_not_plain_is_noticed_beside_what_is(odd: Any, beside: list[Any]) -> None:
