@@ -6,6 +6,7 @@ import asyncio
 import math
 import warnings
 from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from enum import Enum
 from typing import Any
@@ -57,6 +58,7 @@ async def test_the_contract_holds_on_one_connection_of_the_users(conn: Any) -> N
     assert report.passed == contract_points()
 
 
+@pytest.mark.slow
 async def test_the_contract_holds_in_a_pool_of_the_users_and_a_schema(postgres_database: str) -> None:
     async with asyncpg.create_pool(postgres_database, min_size=1, max_size=3) as pool:
         await AsyncPostgresSaver(pool, schema='odd "name"').setup()
@@ -75,10 +77,28 @@ async def test_the_contract_holds_without_prepared_statements(postgres_database:
     assert report.passed == contract_points()
 
 
-@pytest.mark.parametrize("how", ["one connection of the user's", "no prepared statements"])
-async def test_the_most_used_methods_do_their_work_with(how: str, postgres_database: str, conn: Any) -> None:
-    async with AsyncPostgresSaver.from_conn_string(postgres_database, statement_cache=False) as unprepared:
-        saver = AsyncPostgresSaver(conn) if how.startswith("one") else unprepared
+@asynccontextmanager
+async def on_one_connection(dsn: str) -> AsyncIterator[AsyncPostgresSaver]:
+    conn = await asyncpg.connect(dsn)
+    yield AsyncPostgresSaver(conn)
+    await conn.close()
+
+
+@asynccontextmanager
+async def in_a_pool_and_a_schema(dsn: str) -> AsyncIterator[AsyncPostgresSaver]:
+    async with asyncpg.create_pool(dsn, min_size=1, max_size=3) as pool:
+        saver = AsyncPostgresSaver(pool, schema='odd "name"')
+        await saver.setup()
+        yield saver
+
+
+def unprepared(dsn: str) -> AbstractAsyncContextManager[AsyncPostgresSaver]:
+    return AsyncPostgresSaver.from_conn_string(dsn, statement_cache=False)
+
+
+@pytest.mark.parametrize("opened", [on_one_connection, in_a_pool_and_a_schema, unprepared])
+async def test_the_most_used_methods_do_their_work(opened: Any, postgres_database: str) -> None:
+    async with opened(postgres_database) as saver:
         branch = Branch(saver)
         await branch.put(a=1, big=["x" * 3000])
         await branch.write(("b", 2), task="task")

@@ -114,7 +114,7 @@ async def saver(opened: Any) -> AsyncIterator[Any]:
 
 
 async def test_stored_bytes_grow_with_the_conversation_and_are_a_small_multiple_of_it(tmp_path: Path) -> None:
-    turns = (100, 200, 400)
+    turns = (75, 150, 300)
     sizes = await bytes_after(tmp_path / "a.db", *turns)
 
     assert sizes[1] < 2.3 * sizes[0]
