@@ -117,29 +117,12 @@ def make_spec(
 ) -> GraphSpec:
     """Work out everything about a graph that does not depend on a run."""
     triggers: dict[str, list[str]] = {}
-    read: set[str] = set(_as_keys(output_keys)) | set(_as_keys(stream_keys))
     for node_name, node in nodes.items():
         for channel in node.triggers:
             triggers.setdefault(channel, []).append(node_name)
-        if isinstance(node.channels, tuple):
-            read.update(node.channels)
-        for router in node.routers:
-            read.update(_as_keys(router.channels))
+    read = _read_by_nodes(nodes).union(_as_keys(output_keys), _as_keys(stream_keys))
     value_keys = frozenset(key for key in read if key in channels and key not in _INTERNAL)
-    reactive: set[str] = set()
-    consuming: set[str] = set()
-    finishing: list[str] = []
-    seeded: list[str] = []
-    for key, declared in channels.items():
-        kind = type(declared)
-        if kind.reacts_to_empty:
-            reactive.add(key)
-        if kind.consume is not BaseChannel.consume:
-            consuming.add(key)
-        if kind.finish is not BaseChannel.finish:
-            finishing.append(key)
-        if key in value_keys and declared.from_checkpoint(MISSING).is_available():
-            seeded.append(key)
+    kinds = {key: type(channel) for key, channel in channels.items()}
     reducers = {key: channel for key, channel in channels.items() if isinstance(channel, BinaryOperatorAggregate)}
     appending = {
         key: known
@@ -156,10 +139,14 @@ def make_spec(
         output_keys=output_keys,
         stream_keys=stream_keys,
         value_keys=value_keys,
-        seeded=tuple(seeded),
-        reactive=frozenset(reactive),
-        consuming=frozenset(consuming),
-        finishing=tuple(finishing),
+        seeded=tuple(
+            key
+            for key, declared in channels.items()
+            if key in value_keys and declared.from_checkpoint(MISSING).is_available()
+        ),
+        reactive=frozenset(key for key, kind in kinds.items() if kind.reacts_to_empty),
+        consuming=frozenset(key for key, kind in kinds.items() if kind.consume is not BaseChannel.consume),
+        finishing=tuple(key for key, kind in kinds.items() if kind.finish is not BaseChannel.finish),
         copied=frozenset(
             node_name
             for node_name, node in nodes.items()
@@ -185,6 +172,17 @@ def make_spec(
         cache_policy=cache_policy,
         caching=_caching(nodes, cache_policy),
     )
+
+
+def _read_by_nodes(nodes: Mapping[str, PregelNode]) -> set[str]:
+    """Return the channels that nodes, and their routers, are given the values of."""
+    read: set[str] = set()
+    for node in nodes.values():
+        if isinstance(node.channels, tuple):
+            read.update(node.channels)
+        for router in node.routers:
+            read.update(_as_keys(router.channels))
+    return read
 
 
 def _caching(nodes: Mapping[str, PregelNode], default: CachePolicy | None) -> dict[str, CachePolicy]:

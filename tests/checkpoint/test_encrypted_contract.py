@@ -1,4 +1,4 @@
-"""Every saver keeps the contract with a serializer that encrypts."""
+"""Every saver keeps the contract with a serializer that encrypts; of those that are slow, with ``-m slow``."""
 
 from __future__ import annotations
 
@@ -26,6 +26,7 @@ class TestMemory(SaverContract):
         return InMemorySaver(serde=serde())
 
 
+@pytest.mark.slow
 class TestSqlite(SaverContract):
     @pytest.fixture
     async def saver(self, tmp_path: Path) -> AsyncIterator[AsyncSqliteSaver]:
@@ -34,6 +35,7 @@ class TestSqlite(SaverContract):
             yield saver
 
 
+@pytest.mark.slow
 class TestPostgres(SaverContract):
     @pytest.fixture
     async def saver(self, postgres_database: str) -> AsyncIterator[AsyncPostgresSaver]:

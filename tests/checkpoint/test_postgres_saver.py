@@ -6,6 +6,7 @@ import asyncio
 import math
 import warnings
 from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from enum import Enum
 from typing import Any
@@ -50,12 +51,14 @@ async def conn(postgres_database: str) -> AsyncIterator[Any]:
     await conn.close()
 
 
+@pytest.mark.slow
 async def test_the_contract_holds_on_one_connection_of_the_users(conn: Any) -> None:
     report = await check_saver(lambda: AsyncPostgresSaver(conn))
 
     assert report.passed == contract_points()
 
 
+@pytest.mark.slow
 async def test_the_contract_holds_in_a_pool_of_the_users_and_a_schema(postgres_database: str) -> None:
     async with asyncpg.create_pool(postgres_database, min_size=1, max_size=3) as pool:
         await AsyncPostgresSaver(pool, schema='odd "name"').setup()
@@ -66,11 +69,44 @@ async def test_the_contract_holds_in_a_pool_of_the_users_and_a_schema(postgres_d
     assert left_alone == 0
 
 
+@pytest.mark.slow
 async def test_the_contract_holds_without_prepared_statements(postgres_database: str) -> None:
     options: Any = {"statement_cache": False, "max_size": 2}
     report = await check_saver(lambda: AsyncPostgresSaver.from_conn_string(postgres_database, **options))
 
     assert report.passed == contract_points()
+
+
+@asynccontextmanager
+async def on_one_connection(dsn: str) -> AsyncIterator[AsyncPostgresSaver]:
+    conn = await asyncpg.connect(dsn)
+    yield AsyncPostgresSaver(conn)
+    await conn.close()
+
+
+@asynccontextmanager
+async def in_a_pool_and_a_schema(dsn: str) -> AsyncIterator[AsyncPostgresSaver]:
+    async with asyncpg.create_pool(dsn, min_size=1, max_size=3) as pool:
+        saver = AsyncPostgresSaver(pool, schema='odd "name"')
+        await saver.setup()
+        yield saver
+
+
+def unprepared(dsn: str) -> AbstractAsyncContextManager[AsyncPostgresSaver]:
+    return AsyncPostgresSaver.from_conn_string(dsn, statement_cache=False)
+
+
+@pytest.mark.parametrize("opened", [on_one_connection, in_a_pool_and_a_schema, unprepared])
+async def test_the_most_used_methods_do_their_work(opened: Any, postgres_database: str) -> None:
+    async with opened(postgres_database) as saver:
+        branch = Branch(saver)
+        await branch.put(a=1, big=["x" * 3000])
+        await branch.write(("b", 2), task="task")
+        await branch.put(a=3)
+
+        assert await values(saver, branch.head) == {"a": 3, "big": ["x" * 3000]}
+        assert [found.pending_writes async for found in saver.alist(None)] == [[], [("task", "b", 2)]]
+        assert [info.thread_id async for info in saver.alist_threads()] == [branch.thread_id]
 
 
 # -- values -------------------------------------------------------------------------------------------------------

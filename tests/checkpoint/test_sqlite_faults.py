@@ -42,19 +42,20 @@ def _child(code: str, *args: Any, **options: Any) -> subprocess.Popen[str]:
     )
 
 
-async def test_eight_processes_can_set_up_one_file_at_once(tmp_path: Path) -> None:
+@pytest.mark.parametrize("count", [3, pytest.param(8, marks=pytest.mark.slow)])
+async def test_processes_can_set_up_one_file_at_once(tmp_path: Path, count: int) -> None:
     code = """
 async def main():
     async with AsyncSqliteSaver.from_conn_string(sys.argv[1], busy_timeout_s=60) as saver:
         await Branch(saver).put(a=1)
 asyncio.run(main(), debug=False)
 """
-    children = [_child(code, tmp_path / "a.db") for _ in range(8)]
+    children = [_child(code, tmp_path / "a.db") for _ in range(count)]
     outcomes = [(child.communicate(timeout=100)[1], child.returncode) for child in children]
 
-    assert outcomes == [("", 0)] * 8
+    assert outcomes == [("", 0)] * count
     async with AsyncSqliteSaver.from_conn_string(tmp_path / "a.db") as saver:
-        assert len(await listed(saver, None)) == 8
+        assert len(await listed(saver, None)) == count
 
 
 async def test_a_killed_process_leaves_whole_commits_only(tmp_path: Path) -> None:

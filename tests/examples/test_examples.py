@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -36,10 +37,17 @@ def run(name: str, *arguments: str | Path, cwd: Path, answers: str = "") -> subp
     )
 
 
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
+@dataclass(frozen=True)
+class Report:
+    stdout: str
+    stderr: str
+    file: str
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Text, source, and everything a folder may hold that is neither."""
-    folder = tmp_path / "folder"
+    folder = tmp_path_factory.mktemp("given") / "folder"
     (folder / "deep" / "er").mkdir(parents=True)
     (folder / ".hidden").mkdir()
     (folder / ".hidden" / "secret.txt").write_text("unseen")
@@ -51,6 +59,16 @@ def folder(tmp_path: Path) -> Path:
     (folder / "image.bin").write_bytes(b"\x00\x01\x02")
     (folder / "empty.txt").write_bytes(b"")
     return folder
+
+
+@pytest.fixture(scope="module")
+def written(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Report:
+    """What the folder report says and writes when it is approved in advance."""
+    cwd = tmp_path_factory.mktemp("written")
+    result = run("folder_report.py", folder, "--yes", "--output", cwd / "out" / "report.md", cwd=cwd)
+
+    assert result.returncode == 0, result.stderr
+    return Report(result.stdout, result.stderr, (cwd / "out" / "report.md").read_text(encoding="utf-8"))
 
 
 def report_row(report: str, path: str) -> str:
@@ -100,31 +118,24 @@ def test_streaming_progress_shows_each_nodes_steps_before_its_update(tmp_path: P
     assert lines[-1] == "values: {'served': ['bread', 'soup']}"
 
 
-def test_the_folder_report_is_written_when_approved_in_advance(folder: Path, tmp_path: Path) -> None:
-    result = run("folder_report.py", folder, "--yes", "--output", tmp_path / "out" / "report.md", cwd=tmp_path)
+def test_the_folder_report_is_written_when_approved_in_advance(written: Report) -> None:
+    report = written.file
 
-    assert result.returncode == 0, result.stderr
-    written = (tmp_path / "out" / "report.md").read_text(encoding="utf-8")
-    assert written == result.stdout
-    assert "5 files, 11 lines, " in written
-    assert report_row(written, "notes.md").endswith("| Title, Part |")
-    assert report_row(written, "deep/code.py").endswith("| first, Third |")
-    assert "- deep/code.py:2 TODO: later" in written
-    assert "secret" not in written
+    assert report == written.stdout
+    assert "5 files, 11 lines, " in report
+    assert report_row(report, "notes.md").endswith("| Title, Part |")
+    assert report_row(report, "deep/code.py").endswith("| first, Third |")
+    assert "- deep/code.py:2 TODO: later" in report
+    assert "secret" not in report
 
 
-def test_the_folder_report_names_files_that_are_not_text(folder: Path, tmp_path: Path) -> None:
-    result = run("folder_report.py", folder, "--yes", cwd=tmp_path)
-
-    assert result.returncode == 0, result.stderr
+def test_the_folder_report_names_files_that_are_not_text(written: Report) -> None:
     for line in ("- image.bin: binary", "- empty.txt: empty", "- deep/er/latin.txt: not UTF-8 (first at byte 3)"):
-        assert line in result.stdout.splitlines()
+        assert line in written.stdout.splitlines()
 
 
-def test_the_folder_report_shows_progress_for_each_file(folder: Path, tmp_path: Path) -> None:
-    result = run("folder_report.py", folder, "--yes", cwd=tmp_path)
-
-    progress = [line.split("] ")[0] for line in result.stderr.splitlines() if line.startswith("[")]
+def test_the_folder_report_shows_progress_for_each_file(written: Report) -> None:
+    progress = [line.split("] ")[0] for line in written.stderr.splitlines() if line.startswith("[")]
     assert progress == [f"[{n}/5" for n in range(1, 6)]
 
 
@@ -201,13 +212,22 @@ def test_the_folder_report_ends_at_ctrl_c_and_writes_nothing(folder: Path, tmp_p
     assert not (tmp_path / "folder-report.md").exists()
 
 
-@pytest.fixture
-def many_files(tmp_path: Path) -> Path:
-    folder = tmp_path / "many"
-    folder.mkdir()
+@pytest.fixture(scope="module")
+def many_files(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("many")
     for number in range(150):
         (folder / f"{number:03}.txt").write_text(f"word{number % 7} again\n" * (number + 1))
     return folder
+
+
+@pytest.fixture(scope="module")
+def undisturbed(many_files: Path, tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The report on `many_files` of a run that was not killed."""
+    cwd = tmp_path_factory.mktemp("undisturbed")
+    result = run("folder_report.py", many_files, "--yes", "--output", "one.md", cwd=cwd)
+
+    assert result.stdout == (cwd / "one.md").read_text()
+    return result.stdout
 
 
 def kill_when_it_says(text: str, *arguments: str | Path, cwd: Path) -> None:
@@ -231,16 +251,25 @@ def kill_when_it_says(text: str, *arguments: str | Path, cwd: Path) -> None:
             process.kill()
 
 
-@pytest.mark.parametrize("moment", ["files to examine", "[1/150]", "[70/150]", "[p]review"])
-def test_the_folder_report_goes_on_where_it_was_killed(many_files: Path, tmp_path: Path, moment: str) -> None:
-    undisturbed = run("folder_report.py", many_files, "--yes", "--output", "one.md", cwd=tmp_path)
+@pytest.mark.parametrize(
+    "moment",
+    [
+        pytest.param("files to examine", marks=pytest.mark.slow),
+        pytest.param("[1/150]", marks=pytest.mark.slow),
+        "[70/150]",
+        pytest.param("[p]review", marks=pytest.mark.slow),
+    ],
+)
+def test_the_folder_report_goes_on_where_it_was_killed(
+    many_files: Path, undisturbed: str, tmp_path: Path, moment: str
+) -> None:
     kill_when_it_says(moment, many_files, "--output", "two.md", "--jobs", "1", cwd=tmp_path)
     result = run("folder_report.py", many_files, "--yes", "--output", "two.md", cwd=tmp_path)
 
     assert result.returncode == 0, result.stderr
     assert "going on where the last run was stopped" in result.stderr
-    assert (tmp_path / "two.md").read_text() == (tmp_path / "one.md").read_text()
-    assert result.stdout == undisturbed.stdout
+    assert (tmp_path / "two.md").read_text() == undisturbed
+    assert result.stdout == undisturbed
     examined = [line for line in result.stderr.splitlines() if line.startswith("[")]
     assert len(examined) < 150 or moment == "files to examine" or moment == "[1/150]"
 

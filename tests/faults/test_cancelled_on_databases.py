@@ -108,7 +108,7 @@ async def cancel_everywhere(saver: Any, durability: str, way: str, *, start: int
 async def test_a_run_cancelled_at_some_iterations_goes_on(opened, durability, way):
     start = 1 + (3 * list(WAYS).index(way) + DURABILITIES.index(durability)) % 7
     async with opened as saver:
-        await cancel_everywhere(saver, durability, way, start=start, stride=37 if way != "aclose" else 5)
+        await cancel_everywhere(saver, durability, way, start=start, stride=61 if way != "aclose" else 5)
 
 
 @pytest.mark.slow

@@ -30,13 +30,16 @@ TEXTS = {
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
-async def saver(request: pytest.FixtureRequest, tmp_path: Path, postgres_database: str) -> AsyncIterator[Any]:
+def opened(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
     if request.param == "sqlite":
-        async with AsyncSqliteSaver.from_conn_string(tmp_path / "a.db") as saver:
-            yield saver
-    else:
-        async with AsyncPostgresSaver.from_conn_string(postgres_database, max_size=1) as saver:
-            yield saver
+        return AsyncSqliteSaver.from_conn_string(tmp_path / "a.db", synchronous="NORMAL")
+    return AsyncPostgresSaver.from_conn_string(request.getfixturevalue("postgres_database"), max_size=1)
+
+
+@pytest.fixture
+async def saver(opened: Any) -> AsyncIterator[Any]:
+    async with opened as saver:
+        yield saver
 
 
 class State(TypedDict, total=False):

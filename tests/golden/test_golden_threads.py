@@ -21,6 +21,7 @@ from handover.view import differences, plain, settled
 
 FILES = sorted(golden.FOLDER.glob("*.jsonl"))
 THREADS = [(path, name) for path in FILES for name in golden.read(path)]
+IDS = [f"{path.stem}-{name}" for path, name in THREADS]
 LIBRARY = library("langgraph_async")
 
 
@@ -31,18 +32,33 @@ def _quiet() -> Iterator[None]:
         yield
 
 
-@pytest.fixture(scope="module", params=["sqlite", "postgres"])
-def place(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Database:
-    """A database with the saver's tables, for all threads."""
-    if request.param == "sqlite":
-        found = Database("sqlite", str(tmp_path_factory.mktemp("golden") / "threads.db"))
-    else:
-        found = new_database(request.getfixturevalue("postgres_dsn"))
-    return set_up(found, "langgraph_async")
+@pytest.fixture(scope="module")
+def file(tmp_path_factory: pytest.TempPathFactory) -> Database:
+    """A SQLite file with the saver's tables, for all threads."""
+    return set_up(Database("sqlite", str(tmp_path_factory.mktemp("golden") / "threads.db")), "langgraph_async")
 
 
-@pytest.mark.parametrize(("path", "name"), THREADS, ids=[f"{path.stem}-{name}" for path, name in THREADS])
-async def test_a_stored_thread_is_read_and_finished(path: Path, name: str, place: Database) -> None:
+@pytest.fixture(scope="module")
+def server(postgres_dsn: str) -> Database:
+    """The same on a PostgreSQL server."""
+    return set_up(new_database(postgres_dsn), "langgraph_async")
+
+
+@pytest.mark.parametrize(("path", "name"), THREADS, ids=IDS)
+async def test_a_stored_thread_is_read_and_finished(path: Path, name: str, file: Database) -> None:
+    await read_and_finish(path, name, file)
+
+
+@pytest.mark.parametrize(
+    ("path", "name"),
+    [pytest.param(*thread, marks=() if n % 4 == 0 else pytest.mark.slow) for n, thread in enumerate(THREADS)],
+    ids=IDS,
+)
+async def test_a_thread_stored_on_postgres_is_read_and_finished(path: Path, name: str, server: Database) -> None:
+    await read_and_finish(path, name, server)
+
+
+async def read_and_finish(path: Path, name: str, place: Database) -> None:
     item, kind, bodies = golden.read(path)[name], KINDS[name], Bodies(second=True)
     thread = f"{path.stem} {name}"
     async with place.saver("langgraph_async") as saver:

@@ -307,6 +307,12 @@ async def play(world: World, move: tuple[str, Any, Any], durability: str) -> Any
     return None
 
 
+def compare(program: Any, frequency: int, saver: type[Fused], kind: str) -> None:
+    # How far a graph gets beside one that fails must not go by the clock.
+    with patch.object(loop, "_SLICE_S", math.inf):
+        asyncio.run(same_histories(program, frequency, saver, kind))
+
+
 async def same_histories(program: Any, frequency: int, saver: type[Fused], kind: str = "state") -> None:
     ordinary = World(Annotated[list[int], add], saver(), kind)
     delta = World(Annotated[list[int], DeltaChannel(extend, snapshot_frequency=frequency)], saver(), kind)
@@ -328,14 +334,27 @@ async def same_histories(program: Any, frequency: int, saver: type[Fused], kind:
             assert (await delta.graph.aget_state(CONFIG)).values == (await ordinary.graph.aget_state(CONFIG)).values
 
 
-@pytest.mark.parametrize("kind", ["state", "memory", "raw"])
-@pytest.mark.parametrize("saver", [Fused, PrimitiveSaver, PathlessSaver])
-@given(program=PROGRAMS, frequency=st.sampled_from([1, 2, 3, 100]))
-@settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
+KINDS = ["state", "memory", "raw"]
+everywhere = pytest.mark.parametrize(
+    ("saver", "kind"), [(saver, kind) for saver in (Fused, PrimitiveSaver, PathlessSaver) for kind in KINDS]
+)
+programs = given(program=PROGRAMS, frequency=st.sampled_from([1, 2, 3, 100]))
+
+
+@everywhere
+@settings(max_examples=5, deadline=None, suppress_health_check=list(HealthCheck))
+@programs
 def test_a_delta_channel_equals_an_ordinary_one_at_every_checkpoint(
     saver: type[Fused], kind: str, program: Any, frequency: int
 ) -> None:
-    with patch.object(
-        loop, "_SLICE_S", math.inf
-    ):  # how far a graph gets beside one that fails must not go by the clock
-        asyncio.run(same_histories(program, frequency, saver, kind))
+    compare(program, frequency, saver, kind)
+
+
+@pytest.mark.slow
+@everywhere
+@settings(max_examples=50, deadline=None, suppress_health_check=list(HealthCheck))
+@programs
+def test_a_delta_channel_equals_an_ordinary_one_however_long_it_is_tried(
+    saver: type[Fused], kind: str, program: Any, frequency: int
+) -> None:
+    compare(program, frequency, saver, kind)

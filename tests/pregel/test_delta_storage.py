@@ -5,7 +5,7 @@ from __future__ import annotations
 import operator
 import sqlite3
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import nullcontext
 from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
@@ -70,10 +70,15 @@ def stored_bytes(path: Path) -> int:
     return int(checkpoints + writes)
 
 
-async def bytes_of(path: Path, turns: int, **options: Any) -> int:
+async def bytes_after(path: Path, *turns: int, **options: Any) -> list[int]:
+    """Return what one conversation has taken after each of so many turns."""
+    sizes, said = [], 0
     async with AsyncSqliteSaver.from_conn_string(str(path), synchronous="NORMAL") as saver:
-        await chat(graph_of(saver, MessagesState, answer, **options), turns)
-    return stored_bytes(path)
+        for until in turns:
+            await chat(graph_of(saver, MessagesState, answer, **options), until - said)
+            said = until
+            sizes.append(stored_bytes(path))
+    return sizes
 
 
 async def lengths(graph: Any) -> dict[str, tuple[int, int]]:
@@ -90,47 +95,41 @@ async def whole(saver: Any) -> bool:
     return "log" in found.checkpoint["channel_values"] and COUNTERS not in found.metadata
 
 
-@asynccontextmanager
-async def saver_of(kind: str, dsn: str) -> AsyncIterator[Any]:
-    if kind == "memory":
-        yield InMemorySaver()
-    elif kind == "sqlite":
-        async with AsyncSqliteSaver.from_conn_string(":memory:") as sqlite:
-            yield sqlite
-    else:
-        async with AsyncPostgresSaver.from_conn_string(dsn, max_size=1) as postgres:
-            yield postgres
-
-
 @pytest.fixture(params=["memory", "sqlite", "postgres"])
-async def saver(request: pytest.FixtureRequest, postgres_database: str) -> AsyncIterator[Any]:
-    async with saver_of(request.param, postgres_database) as made:
+def opened(request: pytest.FixtureRequest) -> Any:
+    if request.param == "memory":
+        return nullcontext(InMemorySaver())
+    if request.param == "sqlite":
+        return AsyncSqliteSaver.from_conn_string(":memory:")
+    return AsyncPostgresSaver.from_conn_string(request.getfixturevalue("postgres_database"), max_size=1)
+
+
+@pytest.fixture
+async def saver(opened: Any) -> AsyncIterator[Any]:
+    async with opened as made:
         yield made
 
 
 # -- how much ---------------------------------------------------------------------------------------------------
 
 
-async def test_stored_bytes_grow_with_the_conversation(tmp_path: Path) -> None:
-    sizes = [await bytes_of(tmp_path / f"{turns}.db", turns) for turns in (100, 200, 400)]
+async def test_stored_bytes_grow_with_the_conversation_and_are_a_small_multiple_of_it(tmp_path: Path) -> None:
+    turns = (75, 150, 300)
+    sizes = await bytes_after(tmp_path / "a.db", *turns)
 
     assert sizes[1] < 2.3 * sizes[0]
     assert sizes[2] < 2.3 * sizes[1]
-
-
-async def test_stored_bytes_are_a_small_multiple_of_the_state(tmp_path: Path) -> None:
-    turns = 300
-    size = await bytes_of(tmp_path / "a.db", turns)
-
-    rows = 3 * 600 * turns  # what the checkpoints of a turn take without the list
-    state = 2 * turns * (len(TEXT) + 80)
-    assert size - rows < 5 * state
+    for number, size in zip(turns, sizes, strict=True):
+        rows = 3 * 600 * number  # what the checkpoints of a turn take without the list
+        state = 2 * number * (len(TEXT) + 80)
+        assert size - rows < 5 * state
 
 
 async def test_stored_whole_the_same_conversation_takes_twenty_times_as_much(tmp_path: Path) -> None:
-    deltas = await bytes_of(tmp_path / "a.db", 150)
+    (deltas,) = await bytes_after(tmp_path / "a.db", 150)
+    (whole,) = await bytes_after(tmp_path / "b.db", 150, delta_storage=False)
 
-    assert await bytes_of(tmp_path / "b.db", 150, delta_storage=False) > 20 * deltas
+    assert whole > 20 * deltas
 
 
 async def test_a_read_takes_a_bounded_part_of_the_list_as_rows() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgpack
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from langgraph_async.serde import plain
@@ -19,7 +19,7 @@ from langgraph_async.serde.plain import new_packer, pack_plain
 numbers = st.integers(-(2**63), 2**64 - 1) | st.floats()
 leaves = st.none() | st.booleans() | numbers | st.text() | st.binary()
 plain_values = st.recursive(
-    leaves | st.lists(numbers, min_size=16),
+    leaves | st.lists(numbers, min_size=16, max_size=24),
     lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
     max_leaves=30,
 )
@@ -41,6 +41,7 @@ def packer(request: pytest.FixtureRequest) -> Iterator[str]:
         cache.cache_clear()
 
 
+@settings(max_examples=50)
 @given(plain_values)
 def test_a_plain_value_is_packed_to_the_same_bytes_as_by_msgpack(value: Any) -> None:
     packed = pack_plain(new_packer(), value)
@@ -48,6 +49,7 @@ def test_a_plain_value_is_packed_to_the_same_bytes_as_by_msgpack(value: Any) -> 
     assert packed == msgpack.packb(value, use_bin_type=True)
 
 
+@settings(max_examples=50)
 @given(plain_values)
 def test_a_plain_value_comes_back_as_it_was(value: Any) -> None:
     serde = JsonPlusSerializer()
@@ -58,7 +60,7 @@ def test_a_plain_value_comes_back_as_it_was(value: Any) -> None:
 @pytest.mark.parametrize(
     "odd",
     [bytearray(b"seven b"), memoryview(b"x"), msgpack.ExtType(1, b"x"), (1,), 2**70, "\ud800", {(1,): 2}, {1, 2}, 1j],
-    ids=repr,
+    ids=lambda odd: "memoryview" if isinstance(odd, memoryview) else repr(odd),
 )
 @pytest.mark.parametrize("beside", [[], [0.5] * 20, [1] * 20, ["x"] * 20], ids=["nothing", "floats", "ints", "texts"])
 def test_what_is_not_plain_is_noticed_beside_what_is(odd: Any, beside: list[Any]) -> None:

@@ -15,7 +15,10 @@ from pathlib import Path
 from urllib.parse import urlsplit, urlunsplit
 
 _NAMES = ("initdb", "pg_ctl")
-_FAST = "-c fsync=off -c synchronous_commit=off -c full_page_writes=off -c max_connections=200 -c listen_addresses=''"
+_FAST = (
+    "-c fsync=off -c synchronous_commit=off -c full_page_writes=off -c autovacuum=off -c max_connections=200 "
+    "-c listen_addresses=''"
+)
 
 
 @contextmanager
