@@ -59,7 +59,7 @@ async def _history(
 
 
 def _rebuilt(spec: GraphSpec, key: str, loaded: CheckpointTuple, history: DeltaChannelHistory) -> Any:
-    if history.get("cut") and key in spec.appending:
+    if history.get("cut"):
         raise _cut(spec, key, loaded)
     return _replayed(spec, key, history.get("seed", MISSING), history.get("writes") or [])
 
@@ -73,11 +73,12 @@ def _replayed(spec: GraphSpec, key: str, seed: Any, writes: Sequence[PendingWrit
 
 def _cut(spec: GraphSpec, key: str, loaded: CheckpointTuple) -> StorageError:
     where = loaded.config.get(CONF) or {}
+    advice = "" if key in spec.deltas else " Other ways to delete checkpoints need compile(delta_storage=False)."
     return StorageError(
         f"Key {key!r} of graph {spec.name!r} on thread {where.get('thread_id')!r} cannot be read at checkpoint "
         f"{loaded.checkpoint['id']!r}: it is stored as what was appended to it, and older checkpoints that this began "
         "with were deleted. aprune() keeps what the newest checkpoint needs, not what each of those needs that it "
-        "keeps. Other ways to delete checkpoints need compile(delta_storage=False).",
+        f"keeps.{advice}",
         reason="incomplete",
     )
 
