@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
 import anyio.to_thread
@@ -56,6 +56,21 @@ async def run_in_thread(
         raise interrupted
     result: T = outcome.unbox()
     return result
+
+
+async def run_in_loop(loop: asyncio.AbstractEventLoop, work: Callable[[], Coroutine[Any, Any, None]]) -> bool:
+    """Do `work` in another event loop, which runs in another thread, and tell whether that loop does run.
+
+    A cancellation is passed on when the work is done.
+    """
+    if not loop.is_running():
+        return False
+    future = asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work(), loop))
+    interrupted = await wait_settled(future)
+    if interrupted is not None:
+        raise interrupted
+    future.result()
+    return True
 
 
 class _Outcome:

@@ -5,17 +5,21 @@ A checkpoint without a stored value has the value of its parent, with the writes
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from typing import Any, Final
 
 from langgraph_async.channels.delta import DeltaChannel
 from langgraph_async.checkpoint.base import BaseCheckpointSaver, CheckpointTuple, DeltaChannelHistory, PendingWrite
-from langgraph_async.constants import CONF, MISSING, SNAPSHOT_BUMPS
+from langgraph_async.constants import CHECKPOINT_ID, CONF, MISSING, SNAPSHOT_BUMPS
 from langgraph_async.errors import StorageError
 from langgraph_async.pregel.model import GraphSpec
 
 _PAGE: Final = 64
 """Checkpoints of a history whose values are rebuilt from one another."""
+_WALKS: Final = 4
+"""Checkpoints of a page without their parents from which on those between are read, too."""
+_GAP: Final = 16
+"""Checkpoints that are read for each one of a page at most."""
 
 
 async def with_delta_values(
@@ -59,7 +63,7 @@ async def _history(
 
 
 def _rebuilt(spec: GraphSpec, key: str, loaded: CheckpointTuple, history: DeltaChannelHistory) -> Any:
-    if history.get("cut") and key in spec.appending:
+    if history.get("cut"):
         raise _cut(spec, key, loaded)
     return _replayed(spec, key, history.get("seed", MISSING), history.get("writes") or [])
 
@@ -73,11 +77,12 @@ def _replayed(spec: GraphSpec, key: str, seed: Any, writes: Sequence[PendingWrit
 
 def _cut(spec: GraphSpec, key: str, loaded: CheckpointTuple) -> StorageError:
     where = loaded.config.get(CONF) or {}
+    advice = "" if key in spec.deltas else " Other ways to delete checkpoints need compile(delta_storage=False)."
     return StorageError(
         f"Key {key!r} of graph {spec.name!r} on thread {where.get('thread_id')!r} cannot be read at checkpoint "
         f"{loaded.checkpoint['id']!r}: it is stored as what was appended to it, and older checkpoints that this began "
         "with were deleted. aprune() keeps what the newest checkpoint needs, not what each of those needs that it "
-        "keeps. Other ways to delete checkpoints need compile(delta_storage=False).",
+        f"keeps.{advice}",
         reason="incomplete",
     )
 
@@ -97,9 +102,10 @@ async def histories(
 async def _page(
     spec: GraphSpec, saver: BaseCheckpointSaver[Any], page: Sequence[CheckpointTuple]
 ) -> list[CheckpointTuple]:
+    listed = {_coordinates(item.config) for item in page}
     known: dict[tuple[Any, ...], CheckpointTuple] = {}
     done: list[CheckpointTuple] = []
-    for item in reversed(page):
+    for item in reversed(_needed(spec, await _with_gaps_filled(spec, saver, page), listed)):
         parent = known.get(_coordinates(item.parent_config)) if item.parent_config else None
         try:
             if parent is None or parent.pending_writes is None:
@@ -111,8 +117,50 @@ async def _page(
                 raise
             continue
         known[_coordinates(item.config)] = full
-        done.append(full)
+        if _coordinates(item.config) in listed:
+            done.append(full)
     return done[::-1]
+
+
+async def _with_gaps_filled(
+    spec: GraphSpec, saver: BaseCheckpointSaver[Any], page: Sequence[CheckpointTuple]
+) -> Sequence[CheckpointTuple]:
+    """Return a page of a listing that leaves checkpoints out, with those between if they are not too many.
+
+    One listing more takes fewer reads than a walk towards the root for each one whose parent is not there.
+    """
+    own = {_coordinates(item.config): item for item in page}
+    walks = [item for item in page if item.parent_config and _coordinates(item.parent_config) not in own]
+    if len([item for item in walks if _missing(spec, item)]) < _WALKS:
+        return page
+    where = {key: value for key, value in page[0].config[CONF].items() if key != CHECKPOINT_ID}
+    oldest = page[-1].checkpoint["id"]
+    filled = [page[0]]
+    listing: Any = saver.alist({CONF: where}, before=page[0].config, limit=_GAP * len(page))
+    try:
+        async for item in listing:
+            if item.checkpoint["id"] < oldest:
+                break
+            filled.append(own.get(_coordinates(item.config), item))
+    finally:
+        if hasattr(listing, "aclose"):
+            await listing.aclose()
+    last = filled[-1].checkpoint["id"]
+    return [*filled, *(item for item in page if item.checkpoint["id"] < last)]
+
+
+def _needed(
+    spec: GraphSpec, items: Sequence[CheckpointTuple], listed: Collection[tuple[Any, ...]]
+) -> list[CheckpointTuple]:
+    """Return those of `items`, newest first, that are `listed` or that others of these are rebuilt from."""
+    wanted = set(listed)
+    needed: list[CheckpointTuple] = []
+    for item in items:
+        if _coordinates(item.config) in wanted:
+            needed.append(item)
+            if item.parent_config and _missing(spec, item):
+                wanted.add(_coordinates(item.parent_config))
+    return needed
 
 
 def _child(spec: GraphSpec, parent: CheckpointTuple, item: CheckpointTuple) -> CheckpointTuple:

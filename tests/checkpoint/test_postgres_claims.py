@@ -19,6 +19,10 @@ _TERMINATE = """
     SELECT pg_terminate_backend(pid, 5000) FROM pg_locks
     WHERE locktype = 'advisory' AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
 """
+LOCKS = """
+    SELECT count(*) FROM pg_locks
+    WHERE locktype = 'advisory' AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
+"""
 
 
 class State(TypedDict, total=False):
@@ -108,10 +112,7 @@ async def test_runs_at_once_claim_together(postgres_database: str) -> None:
 async def test_nothing_is_locked_or_stored_afterwards(saver: AsyncPostgresSaver, conn: Any) -> None:
     graph = graph_of(saver, plus_one)
     await graph.ainvoke({"x": 1}, cfg(), durability="exit")
-    locks = await conn.fetchval(
-        "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' "
-        "AND database = (SELECT oid FROM pg_database WHERE datname = current_database())"
-    )
+    locks = await conn.fetchval(LOCKS)
     rows = [await conn.fetchval(f"SELECT count(*) FROM checkpoint{name}") for name in ("s", "_writes")]
 
     assert locks == 0
@@ -267,6 +268,45 @@ class Behind(asyncpg.Connection):  # type: ignore[misc]
 
     def get_server_pid(self) -> int:
         return 1
+
+
+async def test_a_claim_can_be_cancelled_while_the_pool_has_no_connection(postgres_database: str, conn: Any) -> None:
+    async with asyncpg.create_pool(postgres_database, min_size=1, max_size=2) as pool:
+        saver = AsyncPostgresSaver(pool)
+        busy = [await pool.acquire(), await pool.acquire()]
+        claims = [asyncio.create_task(saver.aclaim(str(number))) for number in range(2)]
+        for _ in range(10):
+            await asyncio.sleep(0)
+        claims[0].cancel()
+        done, _ = await asyncio.wait(claims, timeout=30, return_when=asyncio.FIRST_COMPLETED)
+        assert done == {claims[0]}
+        assert claims[0].cancelled()
+
+        for one in busy:
+            await pool.release(one)
+        claim = await claims[1]
+        assert claim is not None
+        again = await saver.aclaim("0")
+        assert again is not None
+        await claim.arelease()
+        await again.arelease()
+        assert await conn.fetchval(LOCKS) == 0
+
+
+async def test_a_saver_is_closed_while_the_pool_has_no_connection(postgres_database: str) -> None:
+    async with asyncpg.create_pool(postgres_database, min_size=1, max_size=2) as pool:
+        saver = AsyncPostgresSaver(pool)
+        busy = [await pool.acquire(), await pool.acquire()]
+        claim = asyncio.create_task(saver.aclaim("1"))
+        for _ in range(10):
+            await asyncio.sleep(0)
+        claim.cancel()
+        closing = asyncio.create_task(saver.aclose())
+        done, _ = await asyncio.wait([claim, closing], timeout=30)
+        assert done == {claim, closing}
+        for one in busy:
+            await pool.release(one)
+        assert pool.get_idle_size() == pool.get_size()
 
 
 async def test_through_a_pooler_nothing_is_locked_and_the_user_is_told_once(postgres_database: str, conn: Any) -> None:

@@ -167,14 +167,23 @@ async def test_the_distance_between_two_whole_lists_grows() -> None:
     assert gaps[-1] > 1.5 * gaps[0]
 
 
+class Counting(InMemorySaver):
+    """Counts the walks towards the root, and the checkpoints that are listed."""
+
+    reads = 0
+    listed = 0
+
+    async def aget_delta_channel_history(self, **given: Any) -> Any:
+        self.reads += 1
+        return await super().aget_delta_channel_history(**given)
+
+    async def alist(self, *given: Any, **named: Any) -> Any:
+        async for item in super().alist(*given, **named):
+            self.listed += 1
+            yield item
+
+
 async def test_a_history_reads_the_saver_once_for_a_page() -> None:
-    class Counting(InMemorySaver):
-        reads = 0
-
-        async def aget_delta_channel_history(self, **given: Any) -> Any:
-            self.reads += 1
-            return await super().aget_delta_channel_history(**given)
-
     saver = Counting()
     graph = graph_of(saver)
     await talk(graph, 60)
@@ -183,6 +192,41 @@ async def test_a_history_reads_the_saver_once_for_a_page() -> None:
 
     assert found == sorted(found, reverse=True)
     assert saver.reads <= 1
+
+
+@pytest.mark.parametrize(("turns", "rest"), [(60, 0), (100, 0), (40, 7), (9, 30)])
+async def test_a_filtered_history_does_not_read_the_saver_for_each_checkpoint(turns: int, rest: int) -> None:
+    saver = Counting()
+    graph = graph_of(saver)
+    await graph.ainvoke({"log": list(range(10))}, CONFIG)
+    for number in range(turns):
+        config = {**CONFIG, "metadata": {"kind": "wanted"}}
+        await graph.ainvoke({"log": [number]}, config)
+        for _ in range(rest):
+            await graph.aupdate_state(CONFIG, {"log": ["between"]})
+    whole = {item.config["configurable"]["checkpoint_id"]: item async for item in graph.aget_state_history(CONFIG)}
+    saver.reads = saver.listed = 0
+    found = [item async for item in graph.aget_state_history(CONFIG, filter={"kind": "wanted", "source": "input"})]
+
+    assert len(found) == turns
+    assert found == [whole[item.config["configurable"]["checkpoint_id"]] for item in found]
+    assert saver.reads <= (turns if rest > 10 else 2)
+    assert saver.listed <= 17 * turns
+
+
+async def test_a_filtered_history_follows_the_branches(saver: Any) -> None:
+    graph = graph_of(saver)
+    await graph.ainvoke({"log": list(range(10))}, CONFIG)
+    heads = [CONFIG, CONFIG]
+    for number in range(24):
+        ends = [item.config async for item in graph.aget_state_history(CONFIG) if not item.next]
+        heads = [ends[0], ends[min(5, len(ends) - 1)]]
+        await graph.ainvoke({"log": [number]}, heads[number % 2], durability=("sync", "exit")[number % 3 == 0])
+    whole = {item.config["configurable"]["checkpoint_id"]: item async for item in graph.aget_state_history(CONFIG)}
+    found = [item async for item in graph.aget_state_history(CONFIG, filter={"source": "input"})]
+
+    assert len(found) > 10
+    assert found == [whole[item.config["configurable"]["checkpoint_id"]] for item in found]
 
 
 # -- what is read ------------------------------------------------------------------------------------------------

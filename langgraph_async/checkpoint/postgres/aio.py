@@ -166,8 +166,14 @@ class AsyncPostgresSaver(BaseCheckpointSaver[str]):
     async def aclose(self) -> None:
         """Store what is still to be stored, and close the connections that were opened here.
 
-        Reads under way get a few seconds to end. A cancellation is passed on once everything is closed.
+        Reads under way get a few seconds to end. A cancellation is passed on once everything is closed. In whichever
+        event loop it is called, it is done in that of the saver.
+
+        Raises:
+            StorageError: The saver's event loop, another one, does not run.
         """
+        if await self._source.closed_elsewhere(self.aclose):
+            return
         await self._closing.do_whole(self._close)
 
     async def _close(self) -> None:

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import asyncio
 import warnings
-from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any, Protocol
 from weakref import WeakValueDictionary
@@ -103,6 +102,7 @@ class Claims:
         self._worker: asyncio.Task[None] | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._pooled = False
+        self._opening = False
 
     async def claim(self, table: str, thread_id: str) -> SessionClaim | None:
         """Claim a thread whose checkpoints are in `table`, or return None when it is claimed already.
@@ -137,6 +137,8 @@ class Claims:
     async def close(self) -> None:
         """Wait for what is under way, and close the session if it was opened here."""
         while self._worker is not None:
+            if self._opening and not self._waiting:  # nobody is left who wants a connection of a pool that has none
+                self._worker.cancel()
             interrupted = await wait_settled(self._worker)
             if interrupted is not None:
                 raise interrupted
@@ -178,10 +180,11 @@ class Claims:
 
     async def _work(self) -> None:
         while self._waiting:
-            batch, self._waiting = self._waiting, []
+            batch: list[_Request] = []
             try:
                 await self._do(batch)
             except BaseException as exc:
+                self._take(batch)
                 for request in batch:
                     request.error = _ended_by(exc)
                 if isinstance(exc, asyncio.CancelledError):
@@ -192,15 +195,22 @@ class Claims:
             if self._conn is not None and not self._held and not self._waiting and await self._line.rest(self._conn):
                 self._conn = None
 
-    async def _do(self, batch: Sequence[_Request]) -> None:
+    def _take(self, batch: list[_Request]) -> None:
+        if not batch:
+            batch += self._waiting
+            self._waiting = []
+
+    async def _do(self, batch: list[_Request]) -> None:
+        """Ask for what waits, which `batch` gets; until there is a session it can be withdrawn."""
         for again in (True, False):
             try:
-                conn = await self._session(needed=any(request.takes for request in batch))
+                conn = await self._session(needed=any(request.takes for request in batch or self._waiting))
             except Exception as exc:
                 if again and is_lost(exc):
                     continue
                 raise
-            if conn is None:
+            self._take(batch)
+            if conn is None or not batch:
                 for request in batch:
                     request.given = request.takes
                 return
@@ -234,7 +244,11 @@ class Claims:
         if self._conn is not None and _is_closed(self._conn):
             await self._lose(self._conn)
         if self._conn is None and needed and not self._pooled:
-            conn = await self._line.open()
+            self._opening = True
+            try:
+                conn = await self._line.open()
+            finally:
+                self._opening = False
             if conn is None:
                 self._pooled = True
             self._conn = conn

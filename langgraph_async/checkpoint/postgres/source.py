@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import warnings
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -22,6 +22,7 @@ import asyncpg.pool
 
 from langgraph_async.aio.once import Interrupted, Once
 from langgraph_async.aio.spawn import spawn
+from langgraph_async.aio.threads import run_in_loop
 from langgraph_async.checkpoint.postgres.lane import Job, ended_by
 from langgraph_async.errors import StorageError
 
@@ -106,6 +107,23 @@ class Source:
         if self._single is not None:
             return 1
         return int(self._pool.get_max_size()) if self._pool is not None else self._options.max_size
+
+    async def closed_elsewhere(self, close: Callable[[], Coroutine[Any, Any, None]]) -> bool:
+        """Call `close` in the event loop that the connections belong to, if that is another one; tell whether it is.
+
+        Raises:
+            StorageError: That loop does not run.
+        """
+        loop = self._loop
+        if loop is None or self._closed or loop is asyncio.get_running_loop():
+            return False
+        if not await run_in_loop(loop, close):
+            raise StorageError(
+                "The PostgreSQL saver cannot be closed: the event loop that it was opened in does not run any more. "
+                "Close it there: 'async with saver:', or 'await saver.aclose()'.",
+                reason="wrong_loop",
+            )
+        return True
 
     async def open(self) -> None:
         """Connect, if that is not done.

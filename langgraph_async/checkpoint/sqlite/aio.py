@@ -132,7 +132,11 @@ class AsyncSqliteSaver(BaseCheckpointSaver[str]):
         await self._database.opened()
 
     async def aclose(self) -> None:
-        """Store what is still to be stored, and close the database."""
+        """Store what is still to be stored, and close the database, in the saver's event loop.
+
+        Raises:
+            StorageError: That is another loop, which does not run.
+        """
         await self._database.close()
 
     async def __aenter__(self) -> Self:

@@ -13,6 +13,7 @@ from typing import Any, Literal
 import aiosqlite
 
 from langgraph_async.aio.once import Interrupted, Once
+from langgraph_async.aio.threads import run_in_loop
 from langgraph_async.checkpoint.sqlite.group import store_batch
 from langgraph_async.checkpoint.sqlite.lane import Lane
 from langgraph_async.checkpoint.sqlite.queries import Reading, read_batch
@@ -114,10 +115,22 @@ class Database:
         return (await self.opened()).path
 
     async def close(self) -> None:
-        """Do what is left to do, and close what was opened here; a second call does nothing.
+        """Do what is left to do, and close what was opened here, in its own event loop; a second call does nothing.
 
         A cancellation is passed on once everything is closed.
+
+        Raises:
+            StorageError: Its event loop, another one, does not run.
         """
+        opened = self._open
+        if opened is not None and opened.loop is not asyncio.get_running_loop():
+            if not await run_in_loop(opened.loop, self.close):
+                raise StorageError(
+                    f"The SQLite saver for {self._source!r} cannot be closed: the event loop that it was opened in "
+                    "does not run any more. Close it there: 'async with saver:', or 'await saver.aclose()'.",
+                    reason="wrong_loop",
+                )
+            return
         self._closed = True
         await self._closing.do_whole(self._close)
 
