@@ -199,17 +199,23 @@ def _same_kind(
 def _uniform(messages: list[Message]) -> bool:
     """Tell whether messages are of one kind and need no conversion: nearly always; each class is looked at once."""
     kinds = set(map(type, messages))
-    if kinds == {dict}:
-        return True
+    return kinds == {dict} or _are_objects(kinds, chunks=False)
+
+
+def _are_objects(kinds: set[type], *, chunks: bool) -> bool:
     langchain = sys.modules.get(_LANGCHAIN)
     return langchain is not None and all(
-        issubclass(kind, langchain.BaseMessage) and not issubclass(kind, langchain.BaseMessageChunk) for kind in kinds
+        issubclass(kind, langchain.BaseMessage) and (chunks or not issubclass(kind, langchain.BaseMessageChunk))
+        for kind in kinds
     )
 
 
 def _ids(messages: list[Message]) -> list[Any]:
-    if set(map(type, messages)) == {dict}:
+    kinds = set(map(type, messages))
+    if kinds == {dict}:
         return [message.get("id") or None for message in messages]
+    if _are_objects(kinds, chunks=True):
+        return [message.id or None for message in messages]
     return [_id(message) for message in messages]
 
 

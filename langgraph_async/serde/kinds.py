@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import dataclasses
 import enum
-import operator
 import sys
 import types
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final
 
+from langgraph_async.serde.bare import BareMaker, bare_test
 from langgraph_async.serde.ext import (
     KNOWN_MODELS,
     LEGACY_MODEL,
@@ -231,7 +231,7 @@ def _is_model(cls: Any) -> bool:
 
 def _model(cls: Any) -> tuple[Encode, Decode]:
     known = (cls.__module__, cls.__qualname__) in KNOWN_MODELS
-    is_bare = _bare_test(cls) if known else None
+    is_bare, bare = (bare_test(cls), BareMaker(cls)) if known else (None, None)
 
     def encode(value: Any) -> Call:
         if is_bare is not None:
@@ -245,16 +245,28 @@ def _model(cls: Any) -> tuple[Encode, Decode]:
     def decode(code: int, payload: Any, note: Any) -> Any:  # noqa: ARG001
         if code not in (MODEL, LEGACY_MODEL) or type(payload) is not dict:
             raise Refused("the stored call has not the form a model is stored in")
-        try:
-            return cls(**payload)
-        except ValueError:
-            if known:
-                return cls.model_construct(**payload)
-            if not any(field.validation_alias for field in cls.__pydantic_fields__.values()):
-                raise
-            return cls.model_validate(payload, by_name=True, by_alias=True)
+        if bare is None:
+            return _valid_model(cls, payload)
+        made = bare(payload)
+        return _valid_message(cls, payload) if made is None else made
 
     return encode, decode
+
+
+def _valid_model(cls: Any, payload: dict[str, Any]) -> Any:
+    try:
+        return cls(**payload)
+    except ValueError:
+        if not any(field.validation_alias for field in cls.__pydantic_fields__.values()):
+            raise
+        return cls.model_validate(payload, by_name=True, by_alias=True)
+
+
+def _valid_message(cls: Any, payload: dict[str, Any]) -> Any:
+    try:
+        return cls(**payload)
+    except ValueError:
+        return cls.model_construct(**payload)
 
 
 _SETTLED: Final = {"content": (str, list), "id": (str, type(None)), "name": (str, type(None))}
@@ -269,43 +281,6 @@ def _is_settled(value: Any, dump: dict[str, Any]) -> bool:
     pack = new_packer()
     packed = pack_plain(pack, dump)
     return (packed is not None and packed == pack_plain(pack, whole)) or identical(dump, whole)
-
-
-_OPEN_FIELDS: Final = frozenset({"content", "additional_kwargs", "response_metadata", "type", "id", "name"})
-
-
-def _bare_test(cls: Any) -> Callable[[Any], bool]:
-    """Return a test whether a message of langchain's has only text and dicts of anything: then it need not be dumped.
-
-    What has a type within (the calls of tools, the usage) may be cut to that type when the message is made again.
-    """
-    fields = cls.__pydantic_fields__
-    own = cls.__pydantic_decorators__
-    changed = own.field_serializers or own.model_serializers or own.computed_fields
-    if changed or not fields.keys() >= _OPEN_FIELDS or any(field.exclude for field in fields.values()):
-        return lambda value: False  # noqa: ARG005
-    order = ("content", "additional_kwargs", "response_metadata", "id", "name", "type")
-    parts_of = operator.itemgetter(*order, *(fields.keys() - _OPEN_FIELDS))
-
-    def is_bare(value: Any) -> bool:
-        parts = value.__dict__
-        try:
-            content, keywords, metadata, ident, name, _, *typed = parts_of(parts)
-        except KeyError:
-            return False
-        return (
-            type(content) is str
-            and type(keywords) is dict
-            and type(metadata) is dict
-            and (ident is None or type(ident) is str)
-            and (name is None or type(name) is str)
-            and len(parts) == len(fields)
-            and not any(typed)
-            and not value.__pydantic_private__
-            and not value.__pydantic_extra__
-        )
-
-    return is_bare
 
 
 def _model_calls(value: Any) -> Iterator[Call]:

@@ -244,6 +244,9 @@ class JsonPlusSerializer:
         raise Refused(f"type {name} is not registered. {_HOW.format(name=cls.__name__)}")
 
     def _row_by_name(self, module: str, name: str) -> Row:
+        row = self._named.get((module, name))
+        if row is not None:
+            return row
         return self._known(module, name) or self._listed(module, name, self._allowed) or _not_allowed(module, name)
 
     def _json_row_by_name(self, module: str, name: str) -> Row:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 
 import msgpack  # type: ignore[import-untyped]
 
@@ -246,6 +246,14 @@ class _TupleKeys(Exception):
     """A map has a key that is an array: it is read again, with a slower hook that makes tuples of these."""
 
 
+_READING: Final = {"raw": False, "strict_map_key": False, "use_list": True, "timestamp": 3}
+_FEW_BYTES: Final = 1024
+
+
+def _no_reading(data: bytes) -> Any:
+    raise AssertionError(f"nothing is being read, and {len(data)} bytes came")
+
+
 class Decoder:
     """Reads one value.
 
@@ -254,13 +262,14 @@ class Decoder:
         max_depth: Most calls within calls.
     """
 
-    __slots__ = ("_depth", "_find_row", "_hooks", "_max_depth")
+    __slots__ = ("_depth", "_find_row", "_max_depth", "_of_tuples", "_unpack")
 
     def __init__(self, find_row: Callable[[str, str], Row], max_depth: int) -> None:
         self._find_row = find_row
         self._max_depth = max_depth
         self._depth = 0
-        self._hooks: dict[str, Any] = {"ext_hook": self._extension}
+        self._of_tuples = False
+        self._unpack: Callable[[bytes], Any] = _no_reading
 
     def decode(self, data: bytes) -> Any:
         """Return the value that was written.
@@ -269,25 +278,29 @@ class Decoder:
             Refused: The bytes are malformed, too deep, or call what may not be called.
         """
         try:
+            self._unpack = functools.partial(msgpack.unpackb, ext_hook=self._extension, **_READING)
             try:
                 return self._frame(data)
             except _TupleKeys:
-                self._depth = 0
-                self._hooks["object_pairs_hook"] = _map_of
+                self._depth, self._of_tuples = 0, True
+                self._unpack = functools.partial(self._unpack, object_pairs_hook=_map_of)
                 return self._frame(data)
         except (RecursionError, MemoryError) as error:
             raise Refused(f"the stored bytes are nested too deeply or too large ({type(error).__name__})") from None
+        finally:
+            self._unpack = _no_reading  # a cycle of references would wait for the garbage collector
 
     def _frame(self, data: bytes) -> Any:
         if self._depth > self._max_depth:
             raise Refused(f"more than {self._max_depth} calls are nested in one another")
         self._depth += 1
         try:
-            if _LARGE_ARRAY[0] in data or _LARGE_ARRAY[1] in data:
+            # A claim is limited to the number of bytes that are there: few cannot claim much.
+            if len(data) > _FEW_BYTES and (_LARGE_ARRAY[0] in data or _LARGE_ARRAY[1] in data):
                 _check_sizes(data)
-            return msgpack.unpackb(data, raw=False, strict_map_key=False, use_list=True, timestamp=3, **self._hooks)
+            return self._unpack(data)
         except TypeError:  # only a key can do this: hooks raise nothing else than Refused
-            if "object_pairs_hook" in self._hooks:
+            if self._of_tuples:
                 raise Refused("the stored bytes have a map key that cannot be one") from None
             raise _TupleKeys from None
         except (ValueError, msgpack.UnpackException) as error:
@@ -300,23 +313,27 @@ class Decoder:
             return DeltaSnapshot(self._frame(data))
         call = self._frame(data)
         if code == ARRAY:
-            return _built("numpy.ndarray", lambda: decode_array(call))
+            try:
+                return decode_array(call)
+            except Exception as error:  # noqa: BLE001 - raised again, with its place
+                _refuse("numpy.ndarray", error)
         if type(call) is not list or len(call) not in (3, 4) or type(call[0]) is not str or type(call[1]) is not str:
             raise Refused(f"the stored bytes hold an extension {code} that is not a call")
         row = self._find_row(call[0], call[1])
         note = call[3] if len(call) == 4 else None
-        return _built(f"{call[0]}.{call[1]}", lambda: row.decode(code, call[2], note))
+        try:
+            return row.decode(code, call[2], note)
+        except Exception as error:  # noqa: BLE001 - likewise
+            _refuse(f"{call[0]}.{call[1]}", error)
 
 
-def _built(name: str, build: Callable[[], Any]) -> Any:
-    try:
-        return build()
-    except (Refused, RecursionError, MemoryError) as error:
-        if isinstance(error, Refused):
-            error.reason = f"cannot make a {name}: {error.reason}"
-        raise
-    except Exception as error:
-        raise Refused(f"cannot make a {name}: {type(error).__name__}: {error}") from error
+def _refuse(name: str, error: Exception) -> NoReturn:
+    """Raise what making an object raised, so that it names the object."""
+    if isinstance(error, Refused):
+        error.reason = f"cannot make a {name}: {error.reason}"
+    if isinstance(error, (Refused, RecursionError, MemoryError)):
+        raise error
+    raise Refused(f"cannot make a {name}: {type(error).__name__}: {error}") from error
 
 
 def _check_sizes(data: bytes) -> None:

@@ -20,7 +20,7 @@ from postgres_queries import counting
 from langgraph_async.checkpoint.base import StepCommit, TaskWrites
 from langgraph_async.checkpoint.postgres.aio import AsyncPostgresSaver
 from langgraph_async.checkpoint.postgres.faithful import clean, jsonb_keeps
-from langgraph_async.constants import ERROR, INTERRUPT, MISSING
+from langgraph_async.constants import ERROR, INTERRUPT
 from langgraph_async.errors import SerializationError, StorageError
 from langgraph_async.ids import checkpoint_id
 from langgraph_async.testing.saver_contract.samples import Branch, at, id_of, listed, load, same, values
@@ -285,21 +285,6 @@ async def test_a_list_takes_one_query_for_each_page(postgres_database: str) -> N
 
         assert [item.pending_writes for item in items] == [[("task", "a", n)] for n in reversed(range(120))]
         assert (of_all, len(queries), len(few)) == (2, 1, 1)
-
-
-async def test_a_delta_history_of_many_ancestors_takes_few_queries(postgres_database: str) -> None:
-    async with counting(postgres_database) as (saver, queries):
-        branch = Branch(saver)
-        await branch.put(log=["seed"])
-        for n in range(150):
-            await branch.write(("log", n), task="t")
-            await branch.put(n=n, log=MISSING)
-        queries.clear()
-        history = await saver.aget_delta_channel_history(config=branch.head, channels=["log"])
-
-        assert history["log"]["seed"] == ["seed"]
-        assert [write[2] for write in history["log"]["writes"]] == list(range(150))
-        assert len(queries) == 4
 
 
 async def test_listing_does_not_keep_writers_waiting(saver: AsyncPostgresSaver) -> None:

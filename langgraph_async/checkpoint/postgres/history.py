@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
+import functools
 import json
-from collections.abc import AsyncIterator, Collection, Sequence
-from contextlib import aclosing
+from collections.abc import AsyncIterator, Collection, Iterator, Sequence
 from typing import Any, NamedTuple
 
-from langgraph_async.checkpoint.base import DeltaChannelHistory
+from langgraph_async.checkpoint.base import DeltaChannelHistory, PendingWrite
 from langgraph_async.checkpoint.postgres.dump import check_inside, load_writes
 from langgraph_async.checkpoint.postgres.tables import Tables
 from langgraph_async.checkpoint.rows import Place, load_value
 from langgraph_async.serde.base import SerializerProtocol
 
 _STRIDE = 100
-"""Ancestors that one query looks at."""
+"""Ancestors that one query lists."""
+_STRETCH = 1000
+"""Ancestors that one query rebuilds values from."""
+BY_KEY = "ORDER BY w.task_id, w.idx OFFSET 0"
+"""Ends a subquery for the writes on one checkpoint.
+
+The order is that of the table's key, by which they are then looked up. A plan that was made when the table was empty
+would read all writes of the thread: the index on the thread alone costs the same then.
+"""
 
 
 class Ancestor(NamedTuple):
@@ -61,13 +69,22 @@ async def ancestors(
 
 
 def _has_value(tables: Tables, channel: str) -> str:
-    return f"""(
-        c.checkpoint -> 'channel_values' ? {channel} OR EXISTS (
-            SELECT 1 FROM {tables.blobs} AS b
-            WHERE b.thread_id = c.thread_id AND b.checkpoint_ns = c.checkpoint_ns AND b.channel = {channel}
-                AND b.version = c.checkpoint -> 'channel_versions' ->> {channel} AND b.type <> 'empty'
-        )
-    )"""
+    stored = stored_value(tables, "true", channel)
+    return f"(c.checkpoint -> 'channel_values' ? {channel} OR coalesce(({stored}), false))"
+
+
+def stored_value(tables: Tables, columns: str, channel: str) -> str:
+    """Return a subquery for the value that a checkpoint `c` has of a channel.
+
+    The limit has it looked up by its whole key. Without it the planner may join all values of the thread, which is
+    cheaper as long as there are few, and the plan is kept when there are many.
+    """
+    return f"""
+        SELECT {columns} FROM {tables.blobs} AS b
+        WHERE b.thread_id = c.thread_id AND b.checkpoint_ns = c.checkpoint_ns AND b.channel = {channel}
+            AND b.version = c.checkpoint -> 'channel_versions' ->> {channel} AND b.type <> 'empty'
+        LIMIT 1
+    """
 
 
 async def stored_there(
@@ -85,6 +102,89 @@ async def stored_there(
     return {channel for (channel,) in rows}
 
 
+class _Stretch(NamedTuple):
+    """What one statement finds; lists are None where they are empty.
+
+    Attributes:
+        ids: Ancestors, nearest first.
+        missing: Channels that have no stored value on any of them.
+        writers: Where writes were found, as places in `ids`, counted from 1: oldest first, and then in their order.
+        tasks: Their tasks.
+        targets: The channels they wrote to.
+        write_kinds: Type tags of what they wrote.
+        written: What they wrote.
+        positions: Their positions.
+        holders: Where values were found.
+        channels: Their channels.
+        kinds: Their type tags; None for a value inside the checkpoint.
+        values: Their bytes.
+        inside: What the checkpoint itself holds, as JSON.
+        versions: Their versions.
+    """
+
+    ids: Sequence[str] | None
+    missing: Sequence[str] | None
+    writers: Sequence[str] | None
+    tasks: Sequence[str] | None
+    targets: Sequence[str] | None
+    write_kinds: Sequence[str | None] | None
+    written: Sequence[bytes] | None
+    positions: Sequence[str] | None
+    holders: Sequence[str] | None
+    channels: Sequence[str] | None
+    kinds: Sequence[str | None] | None
+    values: Sequence[bytes | None] | None
+    inside: Sequence[str | None] | None
+    versions: Sequence[str | None] | None
+
+
+@functools.cache
+def rebuilding(tables: Tables) -> str:
+    """Return the statement for a stretch of ancestors, which ends where every wanted channel has had a stored value."""
+    mine = "{0}.thread_id = $1 AND {0}.checkpoint_ns = $2"
+    checkpoint = f"""
+        SELECT * FROM {tables.checkpoints} AS c WHERE {mine.format("c")} AND c.checkpoint_id = {{}} OFFSET 0
+    """
+    return f"""
+        WITH RECURSIVE walk (id, parent, depth, wanted, missing) AS (
+            SELECT c.checkpoint_id, c.parent_checkpoint_id, 0, $4::text[], $4::text[] FROM {tables.checkpoints} AS c
+            WHERE c.thread_id = $1::text AND c.checkpoint_ns = $2::text AND c.checkpoint_id = $3::text
+            UNION ALL
+            SELECT c.checkpoint_id, c.parent_checkpoint_id, walk.depth + 1, walk.missing, ARRAY (
+                SELECT named.channel FROM unnest(walk.missing) AS named (channel)
+                WHERE NOT {_has_value(tables, "named.channel")}
+            )
+            FROM walk CROSS JOIN LATERAL ({checkpoint.format("walk.parent")}) AS c
+            WHERE walk.depth < {_STRETCH} AND walk.missing <> '{{}}'
+        )
+        SELECT passed.ids, (SELECT missing FROM walk ORDER BY depth DESC LIMIT 1), w.*, v.*
+        FROM (SELECT array_agg(walk.id ORDER BY walk.depth) AS ids FROM walk WHERE walk.depth > 0) AS passed
+        CROSS JOIN (
+            SELECT array_agg(o.depth::text), array_agg(o.task_id), array_agg(o.channel), array_agg(o.type),
+                array_agg(o.blob), array_agg(o.idx::text)
+            FROM (
+                SELECT walk.depth, w.task_id, w.channel, w.type, w.blob, w.idx
+                FROM walk CROSS JOIN LATERAL (
+                    SELECT * FROM {tables.writes} AS w
+                    WHERE {mine.format("w")} AND w.checkpoint_id = walk.id AND w.channel = ANY (walk.wanted)
+                    {BY_KEY}
+                ) AS w
+                WHERE walk.depth > 0
+                ORDER BY walk.depth DESC, w.task_path COLLATE "C", w.task_id COLLATE "C", w.idx
+            ) AS o
+        ) AS w
+        CROSS JOIN (
+            SELECT array_agg(walk.depth::text), array_agg(named.channel), array_agg(b.type), array_agg(b.blob),
+                array_agg((c.checkpoint -> 'channel_values' -> named.channel)::text),
+                array_agg(c.checkpoint -> 'channel_versions' ->> named.channel)
+            FROM walk CROSS JOIN LATERAL ({checkpoint.format("walk.id")}) AS c
+            CROSS JOIN LATERAL unnest(walk.wanted) AS named (channel)
+            LEFT JOIN LATERAL ({stored_value(tables, "b.type, b.blob", "named.channel")}) AS b ON true
+            WHERE walk.depth > 0 AND walk.wanted <> walk.missing AND named.channel <> ALL (walk.missing)
+        ) AS v
+    """
+
+
 async def delta_history(
     conn: Any, tables: Tables, serde: SerializerProtocol, place: Place, channels: Sequence[str]
 ) -> dict[str, DeltaChannelHistory]:
@@ -95,25 +195,25 @@ async def delta_history(
             f"SELECT max(checkpoint_id) FROM {tables.checkpoints} WHERE thread_id = $1 AND checkpoint_ns = $2", *where
         )
     found: dict[str, Any] = {name: {"writes": []} for name in channels}
-    wanted = set(channels)
-    takers: dict[str, frozenset[str]] = {}  # nearest first; channels without a value until there
-    seeds: dict[str, str] = {}
-    async with aclosing(ancestors(conn, tables, where, start or "", wanted)) as walk:  # type: ignore[type-var]
-        async for ancestor in walk:
-            takers[ancestor.checkpoint_id] = frozenset(wanted)
-            seeds.update(dict.fromkeys(wanted & ancestor.stored, ancestor.checkpoint_id))
-            wanted -= ancestor.stored
-            if not wanted:
-                break
-    if wanted:
-        for name in await _cut(conn, tables, where, next(reversed(takers), start), wanted):
-            found[name]["cut"] = True
-    for name, value in (await _seeds(conn, tables, serde, where, seeds)).items():
-        found[name]["seed"] = value
-    writes = await _writes(conn, tables, where, list(takers), channels)
-    for checkpoint_id in reversed(takers):
-        taken = [row for row in writes.get(checkpoint_id, ()) if row[1] in takers[checkpoint_id]]
-        for write in load_writes(serde, taken, key=(*where, checkpoint_id)):
+    at, wanted = start or "", list(channels)
+    passed: dict[str, None] = {at: None}
+    stretches: list[tuple[_Stretch, int]] = []
+    while wanted:
+        stretch = _Stretch(*(await conn.fetchrow(rebuilding(tables), *where, at, wanted)))
+        ids = stretch.ids or ()
+        before = len(passed)
+        passed.update(dict.fromkeys(ids))
+        count = len(passed) - before
+        stretches.append((stretch, count))
+        at, wanted = next(reversed(passed)), list(wanted if stretch.missing is None else stretch.missing)
+        if count < _STRETCH:  # the root is reached, or a checkpoint that was passed before
+            break
+    for name in await _cut(conn, tables, where, at, wanted) if wanted else ():
+        found[name]["cut"] = True
+    for stretch, count in reversed(stretches):
+        for name, value in _seeds(serde, where, stretch, count):
+            found[name]["seed"] = value
+        for write in _writes(serde, where, stretch, count):
             found[write[1]]["writes"].append(write)
     return found
 
@@ -134,54 +234,27 @@ async def _cut(
     return [channel for (channel,) in rows]
 
 
-async def _seeds(
-    conn: Any, tables: Tables, serde: SerializerProtocol, where: tuple[str, str], seeds: dict[str, str]
-) -> dict[str, Any]:
-    if not seeds:
-        return {}
-    rows = await conn.fetch(
-        f"""
-        SELECT wanted.channel, b.type, b.blob, (c.checkpoint -> 'channel_values' -> wanted.channel)::text,
-            c.checkpoint -> 'channel_versions' ->> wanted.channel
-        FROM unnest($3::text[], $4::text[]) AS wanted (channel, id)
-        JOIN {tables.checkpoints} AS c
-            ON c.thread_id = $1::text AND c.checkpoint_ns = $2::text AND c.checkpoint_id = wanted.id
-        LEFT JOIN {tables.blobs} AS b
-            ON b.thread_id = $1 AND b.checkpoint_ns = $2 AND b.channel = wanted.channel
-            AND b.version = c.checkpoint -> 'channel_versions' ->> wanted.channel AND b.type <> 'empty'
-        """,
-        *where,
-        list(seeds),
-        list(seeds.values()),
-    )
-    found: dict[str, Any] = {}
-    for channel, kind, value, inside, version in rows:
-        key = (*where, seeds[channel])
+def _seeds(
+    serde: SerializerProtocol, where: tuple[str, str], stretch: _Stretch, count: int
+) -> Iterator[tuple[str, Any]]:
+    """Yield the values that the first `count` ancestors of a stretch have, by their channels."""
+    columns = (stretch.holders, stretch.channels, stretch.kinds, stretch.values, stretch.inside, stretch.versions)
+    for depth, channel, kind, value, inside, version in zip(*(column or () for column in columns), strict=True):
+        if int(depth) > count:
+            continue
+        key = (*where, stretch.ids[int(depth) - 1])  # type: ignore[index]
         if kind:
             typed = (kind, value or b"")
-            found[channel] = load_value(serde, typed, channel=channel, key=key, slot=("value", version))
+            yield channel, load_value(serde, typed, channel=channel, key=key, slot=("value", version))
         else:
             check_inside(serde, channel, key, version)
-            found[channel] = json.loads(inside)
-    return found
+            yield channel, json.loads(inside)
 
 
-async def _writes(
-    conn: Any, tables: Tables, where: tuple[str, str], ids: Sequence[str], channels: Sequence[str]
-) -> dict[str, list[Any]]:
-    found: dict[str, list[Any]] = {}
-    if not ids:
-        return found
-    rows = await conn.fetch(
-        f"""
-        SELECT checkpoint_id, task_id, channel, type, blob, idx FROM {tables.writes}
-        WHERE thread_id = $1 AND checkpoint_ns = $2 AND checkpoint_id = ANY ($3::text[]) AND channel = ANY ($4::text[])
-        ORDER BY task_path COLLATE "C", task_id COLLATE "C", idx
-        """,
-        *where,
-        ids,
-        list(channels),
-    )
-    for row in rows:
-        found.setdefault(row[0], []).append(tuple(row)[1:])
-    return found
+def _writes(serde: SerializerProtocol, where: tuple[str, str], stretch: _Stretch, count: int) -> Iterator[PendingWrite]:
+    """Yield what was written on the first `count` ancestors of a stretch, oldest first."""
+    columns = (stretch.tasks, stretch.targets, stretch.write_kinds, stretch.written, stretch.positions)
+    rows = zip(*(column or () for column in columns), strict=True)
+    for depth, row in zip(stretch.writers or (), rows, strict=True):
+        if int(depth) <= count:
+            yield from load_writes(serde, (row,), key=(*where, stretch.ids[int(depth) - 1]))  # type: ignore[index]

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from langgraph_async.checkpoint.postgres.dump import CheckpointRow, waits_for_sends
+from langgraph_async.checkpoint.postgres.history import BY_KEY, stored_value
 from langgraph_async.checkpoint.postgres.lane import Job, PlainLane
 from langgraph_async.checkpoint.postgres.source import Source
 from langgraph_async.checkpoint.postgres.tables import Tables
@@ -33,22 +34,39 @@ def _whole(tables: Tables) -> str:
         CROSS JOIN LATERAL (
             SELECT array_agg(b.channel) AS channels, array_agg(b.version) AS versions, array_agg(b.type) AS kinds,
                 array_agg(b.blob) AS stored
-            FROM jsonb_each_text(c.checkpoint -> 'channel_versions') AS named (channel, version)
-            JOIN {tables.blobs} AS b
-                ON b.thread_id = c.thread_id AND b.checkpoint_ns = c.checkpoint_ns
-                AND b.channel = named.channel AND b.version = named.version
+            FROM jsonb_object_keys(c.checkpoint -> 'channel_versions') AS named (channel)
+            CROSS JOIN LATERAL ({stored_value(tables, "*", "named.channel")}) AS b
         ) AS v
         CROSS JOIN LATERAL (
             SELECT array_agg(o.task_id) AS tasks, array_agg(o.channel) AS targets,
                 array_agg(o.type) AS kinds, array_agg(o.blob) AS written, array_agg(o.idx::text) AS positions
             FROM (
-                SELECT w.task_id, w.channel, w.type, w.blob, w.idx FROM {tables.writes} AS w
-                WHERE w.thread_id = c.thread_id AND w.checkpoint_ns = c.checkpoint_ns
-                    AND w.checkpoint_id = c.checkpoint_id
+                SELECT w.task_id, w.channel, w.type, w.blob, w.idx FROM (
+                    SELECT * FROM {tables.writes} AS w
+                    WHERE w.thread_id = c.thread_id AND w.checkpoint_ns = c.checkpoint_ns
+                        AND w.checkpoint_id = c.checkpoint_id
+                    {BY_KEY}
+                ) AS w
                 ORDER BY {_WRITE_ORDER}
             ) AS o
         ) AS w
     """
+
+
+def one_each(tables: Tables) -> str:
+    """Return the statement that reads checkpoints by thread, namespace and id, or the newest where there is no id."""
+    wanted = f"""
+        unnest($1::text[], $2::text[], $3::text[]) WITH ORDINALITY AS p (thread_id, ns, id, n)
+        CROSS JOIN LATERAL (
+            SELECT * FROM {tables.checkpoints} AS c
+            WHERE c.thread_id = p.thread_id AND c.checkpoint_ns = p.ns AND c.checkpoint_id = p.id
+            UNION ALL
+            (SELECT * FROM {tables.checkpoints} AS c
+             WHERE p.id IS NULL AND c.thread_id = p.thread_id AND c.checkpoint_ns = p.ns
+             ORDER BY c.checkpoint_id DESC LIMIT 1)
+        ) AS c
+    """
+    return f"SELECT p.n, {_whole(tables).format(source=wanted)}"
 
 
 class ReadLane(PlainLane):
@@ -57,18 +75,7 @@ class ReadLane(PlainLane):
     def __init__(self, source: Source, tables: Tables, width: int) -> None:
         super().__init__(width, "langgraph_async_read", whole=False)
         self._source = source
-        wanted = f"""
-            unnest($1::text[], $2::text[], $3::text[]) WITH ORDINALITY AS p (thread_id, ns, id, n)
-            CROSS JOIN LATERAL (
-                SELECT * FROM {tables.checkpoints} AS c
-                WHERE c.thread_id = p.thread_id AND c.checkpoint_ns = p.ns AND c.checkpoint_id = p.id
-                UNION ALL
-                (SELECT * FROM {tables.checkpoints} AS c
-                 WHERE p.id IS NULL AND c.thread_id = p.thread_id AND c.checkpoint_ns = p.ns
-                 ORDER BY c.checkpoint_id DESC LIMIT 1)
-            ) AS c
-        """
-        self._sql = f"SELECT p.n, {_whole(tables).format(source=wanted)}"
+        self._sql = one_each(tables)
 
     async def _run(self, batch: list[Job]) -> None:
         columns = [[job.work[place] for job in batch] for place in range(3)]
