@@ -1,8 +1,8 @@
 """Runs an attempt that may only take so long.
 
-The attempt runs in an asyncio task of its own, so that it can be cancelled alone. One that swallows its cancellation
-gets some time to end; after that nobody waits for it any more. From the moment the time is up, what it still writes,
-asks or calls is refused.
+An attempt that suspends runs in an asyncio task of its own, so that it can be cancelled alone. One that swallows its
+cancellation gets some time to end; after that nobody waits for it any more. From the moment the time is up, what it
+still writes, asks or calls is refused.
 """
 
 from __future__ import annotations
@@ -12,10 +12,14 @@ from contextvars import Context
 from typing import Any, Final, Literal
 
 from langgraph_async.aio.clock import Clock, Timer
+from langgraph_async.aio.standby import Ended, Standby
 from langgraph_async.aio.threads import wait_settled
+from langgraph_async.constants import CONF
 from langgraph_async.errors import GraphBuildError, NodeTimeoutError
 from langgraph_async.pregel.life import SignsOfLife
+from langgraph_async.pregel.model import RunScope
 from langgraph_async.pregel.node import Write
+from langgraph_async.pregel.observed import OBSERVER, observed
 from langgraph_async.pregel.scope import TaskScope
 from langgraph_async.pregel.step.attempt import run_attempt
 from langgraph_async.pregel.task import Task
@@ -52,13 +56,30 @@ async def run_within(scope: TaskScope, policy: TimeoutPolicy, context: Context) 
     Raises:
         NodeTimeoutError: The time was up.
     """
-    clock = scope.run.clock
+    run = scope.run
+    clock = run.clock
     started = clock.monotonic()
     if policy.idle_timeout is not None:
         scope.signs = SignsOfLife(clock, auto=policy.refresh_on == "auto")
-    loop = asyncio.get_running_loop()
-    attempt = loop.create_task(run_attempt(scope), name=scope.task.name, context=context)
-    watch = _Watch(policy, scope.signs, clock)
+    observer = (run.config.given.get(CONF) or {}).get(OBSERVER)
+    if observer is not None:
+        return await observed(observer, scope, policy, _within(scope, policy, context, started))
+    return await _within(scope, policy, context, started)
+
+
+def standby(run: RunScope) -> Standby:
+    """Return where code of a run begins that may need an asyncio task of its own."""
+    if run.standby is None:
+        run.standby = Standby(f"{run.spec.name} standby")
+    return run.standby
+
+
+async def _within(scope: TaskScope, policy: TimeoutPolicy, context: Context, started: float) -> list[Write]:
+    clock = scope.run.clock
+    attempt = standby(scope.run).begin(run_attempt(scope), context, name=scope.task.name)
+    if isinstance(attempt, Ended):
+        return attempt.result
+    watch = _Watch(policy, scope.signs, clock, started)
     try:
         await _first_of(attempt, watch.up)
         if not attempt.done():
@@ -91,12 +112,12 @@ class _Watch:
 
     __slots__ = ("_clock", "_policy", "_signs", "_started", "_timer", "up")
 
-    def __init__(self, policy: TimeoutPolicy, signs: SignsOfLife | None, clock: Clock) -> None:
+    def __init__(self, policy: TimeoutPolicy, signs: SignsOfLife | None, clock: Clock, started: float) -> None:
         self.up: asyncio.Future[Literal["run", "idle"]] = asyncio.get_running_loop().create_future()
         self._policy = policy
         self._signs = signs
         self._clock = clock
-        self._started = clock.monotonic()
+        self._started = started
         self._timer: Timer | None = None
         self._look()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from langgraph_async.aio.clock import Clock
@@ -16,18 +17,22 @@ class SignsOfLife:
     Attributes:
         auto: Whether chunks, yields, calls and what happens inside count, and not only heartbeats.
         last: When, by the clock's monotonic time.
+        told: Called for each, or None.
     """
 
-    __slots__ = ("_clock", "auto", "last")
+    __slots__ = ("_clock", "auto", "last", "told")
 
     def __init__(self, clock: Clock, *, auto: bool) -> None:
         self._clock = clock
         self.auto = auto
         self.last = clock.monotonic()
+        self.told: Callable[[], None] | None = None
 
     def note(self) -> None:
         """Note a sign of life."""
         self.last = self._clock.monotonic()
+        if self.told is not None:
+            self.told()
 
 
 class LivingWriter:
