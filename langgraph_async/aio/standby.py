@@ -70,11 +70,10 @@ class Standby:
             BaseException: What it has raised before it suspended.
         """
         seat, task = self._seat, self._task
-        if seat is None or task is None or seat.parked is None or task.done() or task.cancelling():
+        if seat is None or task is None or seat.parked is None or task.cancelling():
             self._make_ready()
             return self._loop.create_task(coro, name=name, context=context)
         self._seat = None  # what begins inside has to find another
-        task.set_name(name)
         me = asyncio.current_task()
         assert me is not None
         asyncio._leave_task(self._loop, me)
@@ -91,6 +90,7 @@ class Standby:
             asyncio._leave_task(self._loop, task)
             asyncio._enter_task(self._loop, me)
         seat.coro, seat.context, seat.awaited = coro, context, awaited
+        task.set_name(name)
         if not seat.parked.done():  # else it was cancelled from inside
             seat.parked.set_result(None)
         self._task = None

@@ -8,13 +8,14 @@ still writes, asks or calls is refused.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Coroutine
 from contextvars import Context
+from functools import partial
 from typing import Any, Final, Literal
 
 from langgraph_async.aio.clock import Clock, Timer
 from langgraph_async.aio.standby import Ended, Standby
 from langgraph_async.aio.threads import wait_settled
-from langgraph_async.constants import CONF
 from langgraph_async.errors import GraphBuildError, NodeTimeoutError
 from langgraph_async.pregel.life import SignsOfLife
 from langgraph_async.pregel.model import RunScope
@@ -50,21 +51,25 @@ def timeout_of(task: Task) -> TimeoutPolicy | None:
     return TimeoutPolicy.coerce(send.timeout)
 
 
-async def run_within(scope: TaskScope, policy: TimeoutPolicy, context: Context) -> list[Write]:
-    """Run the scope's task once, in `context`, and return what it writes.
+def begin_within(
+    scope: TaskScope, policy: TimeoutPolicy, context: Context
+) -> Ended[list[Write]] | Coroutine[Any, Any, list[Write]]:
+    """Begin to run the scope's task once, in `context`.
+
+    Returns:
+        What it writes, if it never suspended; else what is to be awaited for that. That raises `NodeTimeoutError` when
+        the time is up.
 
     Raises:
-        NodeTimeoutError: The time was up.
+        BaseException: What it has raised before it suspended.
     """
     run = scope.run
-    clock = run.clock
-    started = clock.monotonic()
     if policy.idle_timeout is not None:
-        scope.signs = SignsOfLife(clock, auto=policy.refresh_on == "auto")
-    observer = (run.config.given.get(CONF) or {}).get(OBSERVER)
+        scope.signs = SignsOfLife(run.clock, auto=policy.refresh_on == "auto")
+    observer = run.config.configurable.get(OBSERVER)
     if observer is not None:
-        return await observed(observer, scope, policy, _within(scope, policy, context, started))
-    return await _within(scope, policy, context, started)
+        return observed(observer, scope, policy, partial(_within, scope, policy, context))
+    return _begin(scope, policy, context)
 
 
 def standby(run: RunScope) -> Standby:
@@ -74,11 +79,23 @@ def standby(run: RunScope) -> Standby:
     return run.standby
 
 
-async def _within(scope: TaskScope, policy: TimeoutPolicy, context: Context, started: float) -> list[Write]:
-    clock = scope.run.clock
+async def _within(scope: TaskScope, policy: TimeoutPolicy, context: Context) -> list[Write]:
+    attempt = _begin(scope, policy, context)
+    return attempt.result if isinstance(attempt, Ended) else await attempt
+
+
+def _begin(
+    scope: TaskScope, policy: TimeoutPolicy, context: Context
+) -> Ended[list[Write]] | Coroutine[Any, Any, list[Write]]:
+    started = scope.run.clock.monotonic()
     attempt = standby(scope.run).begin(run_attempt(scope), context, name=scope.task.name)
-    if isinstance(attempt, Ended):
-        return attempt.result
+    return attempt if isinstance(attempt, Ended) else _rest(scope, policy, attempt, started)
+
+
+async def _rest(
+    scope: TaskScope, policy: TimeoutPolicy, attempt: asyncio.Task[list[Write]], started: float
+) -> list[Write]:
+    clock = scope.run.clock
     watch = _Watch(policy, scope.signs, clock, started)
     try:
         await _first_of(attempt, watch.up)
@@ -153,15 +170,25 @@ async def _end(scope: TaskScope, attempt: asyncio.Task[Any]) -> str | None:
         patience.cancel()
         await wait_settled(patience)
     if not attempt.done():
-        _abandoned.add(attempt)
-        attempt.add_done_callback(_forget)
-        return (
-            f"Node '{scope.task.name}' swallowed its cancellation and did not end within {GRACE_S:g}s; it was left "
-            "running, and whatever it still does is ignored. Let asyncio.CancelledError pass."
-        )
+        abandon(attempt)
+        return swallowed(scope.task.name)
     if not attempt.cancelled() and attempt.exception() is None:
         return f"Node '{scope.task.name}' swallowed its cancellation; what it returned is ignored."
     return None
+
+
+def abandon(attempt: asyncio.Task[Any]) -> None:
+    """Wait for a task no longer, and for its outcome neither."""
+    _abandoned.add(attempt)
+    attempt.add_done_callback(_forget)
+
+
+def swallowed(name: str) -> str:
+    """Return what there is to say of a node that was not waited for any longer."""
+    return (
+        f"Node '{name}' swallowed its cancellation and did not end within {GRACE_S:g}s; it was left running, and "
+        "whatever it still does is ignored. Let asyncio.CancelledError pass."
+    )
 
 
 def _forget(attempt: asyncio.Task[Any]) -> None:

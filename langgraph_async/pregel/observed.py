@@ -64,7 +64,10 @@ class AttemptEvent:
 
 
 async def observed(
-    observer: Callable[[AttemptEvent], object], scope: TaskScope, policy: TimeoutPolicy, attempt: Awaitable[T]
+    observer: Callable[[AttemptEvent], object],
+    scope: TaskScope,
+    policy: TimeoutPolicy,
+    attempt: Callable[[], Awaitable[T]],
 ) -> T:
     """Run an attempt, and tell `observer` of it; what that raises is logged."""
     clock, signs = scope.run.clock, scope.signs
@@ -88,7 +91,7 @@ async def observed(
     if signs is not None:
         signs.told = note
     try:
-        result = await attempt
+        result = await attempt()
     except (GraphBubbleUp, ParentCommand):
         tell(AttemptEvent(context, "finish", finished_at=clock.now(), status="success"))
         raise

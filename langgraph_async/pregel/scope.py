@@ -84,7 +84,8 @@ class TaskScope:
         home: The asyncio task or thread that its code runs in, on replays; see `calling_place`.
         elders: The asyncio tasks that were there before it, on replays under Python 3.11; or None.
         returned: What its action has returned, for callback handlers; None before.
-        began: Unix time in seconds at which the first attempt began; set when it is first needed.
+        began: By the clock's monotonic time, when the first attempt began; set for a node with retries, and when it is
+            first needed.
     """
 
     __slots__ = (
@@ -328,7 +329,6 @@ class TaskScope:
         if self._runtime is None:
             run, task = self.run, self.task
             run_id = run.config.given.get("run_id")
-            self.note_beginning()
             self._runtime = run.runtime.override(
                 stream_writer=self.writer,
                 heartbeat=self.heartbeat,
@@ -339,7 +339,7 @@ class TaskScope:
                     thread_id=run.config.thread_id,
                     run_id=None if run_id is None else str(run_id),
                     node_attempt=self.attempt,
-                    node_first_attempt_time=self.began,
+                    node_first_attempt_time=self._first_began(),
                 ),
             )
         return self._runtime
@@ -352,7 +352,14 @@ class TaskScope:
     def note_beginning(self) -> None:
         """Note that the first attempt has begun, unless that is known."""
         if self.began is None:
-            self.began = self.run.clock.now().timestamp()
+            self.began = self.run.clock.monotonic()
+
+    def _first_began(self) -> float:
+        """Return the Unix time in seconds at which the first attempt began."""
+        clock = self.run.clock
+        self.note_beginning()
+        assert self.began is not None
+        return clock.now().timestamp() - (clock.monotonic() - self.began)
 
     @property
     def writer(self) -> Any:
