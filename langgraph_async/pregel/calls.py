@@ -16,6 +16,7 @@ from typing import Any, TypeAlias
 
 from langgraph_async import ambient
 from langgraph_async.aio.group import Group
+from langgraph_async.aio.standby import Ended
 from langgraph_async.checkpoint.base import TaskWrites
 from langgraph_async.constants import RETURN
 from langgraph_async.errors import (
@@ -30,7 +31,7 @@ from langgraph_async.errors import (
 from langgraph_async.pregel.admission import admission, admitted_at_once
 from langgraph_async.pregel.again import next_attempt, rest, retry_wait
 from langgraph_async.pregel.call_order import order_of
-from langgraph_async.pregel.deadline import run_within
+from langgraph_async.pregel.deadline import begin_within
 from langgraph_async.pregel.failure import locate
 from langgraph_async.pregel.memo import Memo
 from langgraph_async.pregel.model import RunScope, StepState
@@ -269,8 +270,11 @@ class Calls:
             if bound is not None and not admitted_at_once(scope, bound):
                 await admission(scope, bound)
             limit = scope.task.node.timeout
-            context = contextvars.copy_context()
-            writes = await (run_attempt(scope) if limit is None else run_within(scope, limit, context))
+            if limit is None:
+                writes = await run_attempt(scope)
+            else:
+                begun = begin_within(scope, limit, contextvars.copy_context())
+                writes = begun.result if isinstance(begun, Ended) else await begun
             value = _returned(writes)
         except BaseException as exc:  # noqa: BLE001
             error = exc

@@ -1,21 +1,27 @@
 """Runs an attempt that may only take so long.
 
-The attempt runs in an asyncio task of its own, so that it can be cancelled alone. One that swallows its cancellation
-gets some time to end; after that nobody waits for it any more. From the moment the time is up, what it still writes,
-asks or calls is refused.
+An attempt that suspends runs in an asyncio task of its own, so that it can be cancelled alone. One that swallows its
+cancellation gets some time to end; after that nobody waits for it any more. From the moment the time is up, what it
+still writes, asks or calls is refused.
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Coroutine
 from contextvars import Context
+from functools import partial
 from typing import Any, Final, Literal
 
 from langgraph_async.aio.clock import Clock, Timer
+from langgraph_async.aio.standby import Ended, Standby
 from langgraph_async.aio.threads import wait_settled
 from langgraph_async.errors import GraphBuildError, NodeTimeoutError
+from langgraph_async.pregel.life import SignsOfLife
+from langgraph_async.pregel.model import RunScope
 from langgraph_async.pregel.node import Write
-from langgraph_async.pregel.scope import SignsOfLife, TaskScope
+from langgraph_async.pregel.observed import OBSERVER, observed
+from langgraph_async.pregel.scope import TaskScope
 from langgraph_async.pregel.step.attempt import run_attempt
 from langgraph_async.pregel.task import Task
 from langgraph_async.types import TimeoutPolicy
@@ -45,19 +51,52 @@ def timeout_of(task: Task) -> TimeoutPolicy | None:
     return TimeoutPolicy.coerce(send.timeout)
 
 
-async def run_within(scope: TaskScope, policy: TimeoutPolicy, context: Context) -> list[Write]:
-    """Run the scope's task once, in `context`, and return what it writes.
+def begin_within(
+    scope: TaskScope, policy: TimeoutPolicy, context: Context
+) -> Ended[list[Write]] | Coroutine[Any, Any, list[Write]]:
+    """Begin to run the scope's task once, in `context`.
+
+    Returns:
+        What it writes, if it never suspended; else what is to be awaited for that. That raises `NodeTimeoutError` when
+        the time is up.
 
     Raises:
-        NodeTimeoutError: The time was up.
+        BaseException: What it has raised before it suspended.
     """
-    clock = scope.run.clock
-    started = clock.monotonic()
+    run = scope.run
     if policy.idle_timeout is not None:
-        scope.signs = SignsOfLife(clock, auto=policy.refresh_on == "auto")
-    loop = asyncio.get_running_loop()
-    attempt = loop.create_task(run_attempt(scope), name=scope.task.name, context=context)
-    watch = _Watch(policy, scope.signs, clock)
+        scope.signs = SignsOfLife(run.clock, auto=policy.refresh_on == "auto")
+    observer = run.config.configurable.get(OBSERVER)
+    if observer is not None:
+        return observed(observer, scope, policy, partial(_within, scope, policy, context))
+    return _begin(scope, policy, context)
+
+
+def standby(run: RunScope) -> Standby:
+    """Return where code of a run begins that may need an asyncio task of its own."""
+    if run.standby is None:
+        run.standby = Standby(f"{run.spec.name} standby")
+    return run.standby
+
+
+async def _within(scope: TaskScope, policy: TimeoutPolicy, context: Context) -> list[Write]:
+    attempt = _begin(scope, policy, context)
+    return attempt.result if isinstance(attempt, Ended) else await attempt
+
+
+def _begin(
+    scope: TaskScope, policy: TimeoutPolicy, context: Context
+) -> Ended[list[Write]] | Coroutine[Any, Any, list[Write]]:
+    started = scope.run.clock.monotonic()
+    attempt = standby(scope.run).begin(run_attempt(scope), context, name=scope.task.name)
+    return attempt if isinstance(attempt, Ended) else _rest(scope, policy, attempt, started)
+
+
+async def _rest(
+    scope: TaskScope, policy: TimeoutPolicy, attempt: asyncio.Task[list[Write]], started: float
+) -> list[Write]:
+    clock = scope.run.clock
+    watch = _Watch(policy, scope.signs, clock, started)
     try:
         await _first_of(attempt, watch.up)
         if not attempt.done():
@@ -90,12 +129,12 @@ class _Watch:
 
     __slots__ = ("_clock", "_policy", "_signs", "_started", "_timer", "up")
 
-    def __init__(self, policy: TimeoutPolicy, signs: SignsOfLife | None, clock: Clock) -> None:
+    def __init__(self, policy: TimeoutPolicy, signs: SignsOfLife | None, clock: Clock, started: float) -> None:
         self.up: asyncio.Future[Literal["run", "idle"]] = asyncio.get_running_loop().create_future()
         self._policy = policy
         self._signs = signs
         self._clock = clock
-        self._started = clock.monotonic()
+        self._started = started
         self._timer: Timer | None = None
         self._look()
 
@@ -131,15 +170,25 @@ async def _end(scope: TaskScope, attempt: asyncio.Task[Any]) -> str | None:
         patience.cancel()
         await wait_settled(patience)
     if not attempt.done():
-        _abandoned.add(attempt)
-        attempt.add_done_callback(_forget)
-        return (
-            f"Node '{scope.task.name}' swallowed its cancellation and did not end within {GRACE_S:g}s; it was left "
-            "running, and whatever it still does is ignored. Let asyncio.CancelledError pass."
-        )
+        abandon(attempt)
+        return swallowed(scope.task.name)
     if not attempt.cancelled() and attempt.exception() is None:
         return f"Node '{scope.task.name}' swallowed its cancellation; what it returned is ignored."
     return None
+
+
+def abandon(attempt: asyncio.Task[Any]) -> None:
+    """Wait for a task no longer, and for its outcome neither."""
+    _abandoned.add(attempt)
+    attempt.add_done_callback(_forget)
+
+
+def swallowed(name: str) -> str:
+    """Return what there is to say of a node that was not waited for any longer."""
+    return (
+        f"Node '{name}' swallowed its cancellation and did not end within {GRACE_S:g}s; it was left running, and "
+        "whatever it still does is ignored. Let asyncio.CancelledError pass."
+    )
 
 
 def _forget(attempt: asyncio.Task[Any]) -> None:

@@ -126,6 +126,8 @@ class PregelLoop:
         self._tasks_runner = None  # the traceback of its failure holds this loop
         if self._journal is not None:
             error = await self._journal.close(error)
+        if self._run.standby is not None:
+            await self._run.standby.close()
         await self._group.close()
         try:
             if isinstance(error, GraphInterrupt):

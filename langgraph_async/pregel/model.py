@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
 
     from langgraph_async.aio.limiter import Limiter
+    from langgraph_async.aio.standby import Standby
     from langgraph_async.callbacks.port import Tracing
     from langgraph_async.pregel.lease import Lease
     from langgraph_async.pregel.replay import Answers, Replay
@@ -290,6 +291,7 @@ class RunScope:
         saving: What stores the run, or None without a saver.
         clock: What waits between attempts, and limits of time, go by.
         step_timeout: Seconds that a superstep may take, or None.
+        standby: Where code begins that may need a task of its own, once some has.
         tracing: What tells callback handlers of the run, or None.
     """
 
@@ -319,6 +321,7 @@ class RunScope:
     clock: Clock = SYSTEM_CLOCK
     step_timeout: float | None = None
     tracing: Tracing | None = None
+    standby: Standby | None = None
 
     @property
     def is_root(self) -> bool:

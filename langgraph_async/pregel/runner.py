@@ -14,12 +14,16 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from contextvars import copy_context
+from functools import partial
 from typing import Any, TypeAlias
 
 from langgraph_async import ambient
+from langgraph_async.aio.clock import Timer
 from langgraph_async.aio.driving import drive
 from langgraph_async.aio.group import Group
 from langgraph_async.aio.limiter import Limiter
+from langgraph_async.aio.spawn import spawn
+from langgraph_async.aio.standby import Ended
 from langgraph_async.aio.threads import wait_settled
 from langgraph_async.checkpoint.base import TaskWrites
 from langgraph_async.errors import (
@@ -35,7 +39,7 @@ from langgraph_async.pregel.admission import admission, admitted_at_once
 from langgraph_async.pregel.again import next_attempt, rest, retry_wait
 from langgraph_async.pregel.call_order import order_of
 from langgraph_async.pregel.calls import Calls
-from langgraph_async.pregel.deadline import run_within, timeout_of
+from langgraph_async.pregel.deadline import GRACE_S, abandon, begin_within, standby, swallowed, timeout_of
 from langgraph_async.pregel.failure import annotate, locate
 from langgraph_async.pregel.memo import Memo
 from langgraph_async.pregel.model import RunScope, StepState
@@ -99,6 +103,9 @@ class PregelRunner:
         self._running: dict[asyncio.Task[object], TaskScope] = {}
         self._waiting: set[asyncio.Task[object]] = set()
         self._done: asyncio.Future[None] | None = None
+        self._loose = False
+        self._patience: Timer | None = None
+        self._given_up: set[TaskScope] = set()
 
     async def run(self, tasks: Sequence[Task]) -> None:
         """Run `tasks` to their ends.
@@ -160,17 +167,52 @@ class PregelRunner:
             await self._run_alone(self._queue.popleft())  # its error handler
 
     async def _run_bounded(self, tasks: Sequence[Task], seconds: float) -> None:
-        def expire() -> None:
-            if self._left and self.failure is None:
-                unfinished = (*(scope.task.name for scope in self._running.values()), *(t.name for t in self._queue))
-                self.failure = StepTimeoutError(self._run.spec.name, self._state.step, unfinished, seconds)
-                self._interrupt()
+        """Run tasks that may take `seconds` together.
 
-        timer = self._run.clock.call_later(seconds, expire)
+        Their workers are in no task group, so that one whose node does not end can be given up.
+        """
+        clock = self._run.clock
+        deadline = clock.monotonic() + seconds
+        self._loose = True
+        self._queue.extend(tasks)
+        done = self._done = self._loop.create_future()
+        self._spare = True
+        standby(self._run).begin(self._work(), copy_context(), name=f"{self._run.spec.name} worker")
+        if done.done():
+            return
+        timer = clock.call_later(max(deadline - clock.monotonic(), 0), partial(self._expire, seconds))
         try:
-            await self._run_together(tasks)
+            interrupted = await wait_settled(done, self._interrupt)
         finally:
             timer.cancel()
+            if self._patience is not None:
+                self._patience.cancel()
+        if interrupted is not None:
+            try:
+                raise interrupted
+            finally:
+                interrupted = None  # its traceback holds this frame
+
+    def _expire(self, seconds: float) -> None:
+        """The time of the superstep is up."""
+        if self._left and self.failure is None:
+            unfinished = (*(scope.task.name for scope in self._running.values()), *(t.name for t in self._queue))
+            self.failure = StepTimeoutError(self._run.spec.name, self._state.step, unfinished, seconds)
+            self._patience = self._run.clock.call_later(GRACE_S, self._give_up_running)
+            self._interrupt()
+
+    def _give_up_running(self) -> None:
+        """Wait no longer for nodes that were cancelled and did not end; whatever they still do is ignored."""
+        for worker, scope in list(self._running.items()):
+            scope.refusing = True
+            scope.close()
+            self._given_up.add(scope)
+            del self._running[worker]
+            self._left -= 1
+            abandon(worker)
+            if self.failure is not None:
+                annotate(self.failure, swallowed(scope.task.name))
+        self._finish()
 
     async def _run_together(self, tasks: Sequence[Task]) -> None:
         await self._group.open()
@@ -188,7 +230,10 @@ class PregelRunner:
 
     def _start_worker(self) -> None:
         self._spare = True
-        self._group.spawn(self._work)
+        if self._loose:
+            spawn(self._work(), name=f"{self._run.spec.name} worker")
+        else:
+            self._group.spawn(self._work)
 
     async def _work(self) -> None:
         me = asyncio.current_task()
@@ -201,6 +246,8 @@ class PregelRunner:
             scope = TaskScope(self._run, self._queue.popleft(), self._state, self)
             self._running[me] = scope
             cancelled = await self._attempt(scope, self._suspended)
+            if scope in self._given_up:
+                return
             del self._running[me]
             if cancelled is not None:
                 if not self._aborting:
@@ -286,6 +333,8 @@ class PregelRunner:
                     break
                 scope = following
                 writes, error, interrupted = await self._perform(scope, on_suspend)
+            if scope in self._given_up:
+                return None
             self._left -= 1
             counted = True
             if self._run.parent is not None:
@@ -326,7 +375,11 @@ class PregelRunner:
                 if limit is None:
                     writes = await drive(run_attempt(scope), context, on_suspend)
                 else:
-                    writes = await drive(run_within(scope, limit, context), copy_context(), on_suspend)
+                    begun = begin_within(scope, limit, context)
+                    if isinstance(begun, Ended):
+                        writes = begun.result
+                    else:
+                        writes = await drive(begun, copy_context(), on_suspend)
             except BaseException as exc:  # noqa: BLE001
                 error = exc
             if scope.running:

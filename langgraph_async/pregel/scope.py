@@ -13,7 +13,6 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol
 
 from langgraph_async import ambient
-from langgraph_async.aio.clock import Clock
 from langgraph_async.aio.threads import wait_settled
 from langgraph_async.aio.throttle import Permit
 from langgraph_async.config import RunnableConfig, merge_configs
@@ -21,6 +20,7 @@ from langgraph_async.constants import CONF, MISSING, RESUME
 from langgraph_async.errors import GraphInterrupt, NodeError
 from langgraph_async.ids import interrupt_id
 from langgraph_async.pregel.answer import check_answer, same_value, schema_of
+from langgraph_async.pregel.life import LivingWriter, SignsOfLife
 from langgraph_async.pregel.model import RunScope, StepState
 from langgraph_async.pregel.namespace import memory_namespace
 from langgraph_async.pregel.task import HOLE, CallTask, RescueTask, Task
@@ -55,44 +55,6 @@ class Cancellable(Protocol):
         """Ask it to end."""
 
 
-class SignsOfLife:
-    """Remembers when an attempt with an idle limit last gave a sign of life.
-
-    Attributes:
-        auto: Whether chunks, yields, calls and what happens inside count, and not only heartbeats.
-        last: When, by the clock's monotonic time.
-    """
-
-    __slots__ = ("_clock", "auto", "last")
-
-    def __init__(self, clock: Clock, *, auto: bool) -> None:
-        self._clock = clock
-        self.auto = auto
-        self.last = clock.monotonic()
-
-    def note(self) -> None:
-        """Note a sign of life."""
-        self.last = self._clock.monotonic()
-
-
-class _LivingWriter:
-    """A stream writer whose chunks are signs of life."""
-
-    __slots__ = ("_scope", "_write")
-
-    def __init__(self, scope: TaskScope, write: Any) -> None:
-        self._scope = scope
-        self._write = write
-
-    def __call__(self, chunk: Any, /) -> None:
-        self._scope.sign()
-        self._write(chunk)
-
-    async def drain(self) -> None:
-        await self._write.drain()
-        self._scope.sign()
-
-
 class TaskScope:
     """One attempt of one task, as seen from inside it.
 
@@ -122,7 +84,8 @@ class TaskScope:
         home: The asyncio task or thread that its code runs in, on replays; see `calling_place`.
         elders: The asyncio tasks that were there before it, on replays under Python 3.11; or None.
         returned: What its action has returned, for callback handlers; None before.
-        began: Unix time in seconds at which the first attempt began; set when it is first needed.
+        began: By the clock's monotonic time, when the first attempt began; set for a node with retries, and when it is
+            first needed.
     """
 
     __slots__ = (
@@ -366,7 +329,6 @@ class TaskScope:
         if self._runtime is None:
             run, task = self.run, self.task
             run_id = run.config.given.get("run_id")
-            self.note_beginning()
             self._runtime = run.runtime.override(
                 stream_writer=self.writer,
                 heartbeat=self.heartbeat,
@@ -377,7 +339,7 @@ class TaskScope:
                     thread_id=run.config.thread_id,
                     run_id=None if run_id is None else str(run_id),
                     node_attempt=self.attempt,
-                    node_first_attempt_time=self.began,
+                    node_first_attempt_time=self._first_began(),
                 ),
             )
         return self._runtime
@@ -390,12 +352,19 @@ class TaskScope:
     def note_beginning(self) -> None:
         """Note that the first attempt has begun, unless that is known."""
         if self.began is None:
-            self.began = self.run.clock.now().timestamp()
+            self.began = self.run.clock.monotonic()
+
+    def _first_began(self) -> float:
+        """Return the Unix time in seconds at which the first attempt began."""
+        clock = self.run.clock
+        self.note_beginning()
+        assert self.began is not None
+        return clock.now().timestamp() - (clock.monotonic() - self.began)
 
     @property
     def writer(self) -> Any:
         """The writer for custom chunks; one that drops them when nobody listens."""
-        return _LivingWriter(self, self._chunks) if self.is_watched() else self._chunks
+        return LivingWriter(self, self._chunks) if self.is_watched() else self._chunks
 
     @property
     def _chunks(self) -> Any:

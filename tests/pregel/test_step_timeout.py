@@ -1,6 +1,7 @@
 """A bound on how long one superstep may take."""
 
 import asyncio
+from contextlib import suppress
 from datetime import timedelta
 from operator import add
 from typing import Annotated, Any
@@ -12,6 +13,7 @@ from langgraph_async.aio.clock import FakeClock
 from langgraph_async.checkpoint.memory import InMemorySaver
 from langgraph_async.errors import GraphBuildError, NodeError, StepTimeoutError
 from langgraph_async.graph import START, StateGraph
+from langgraph_async.pregel.deadline import GRACE_S
 from langgraph_async.types import RetryPolicy
 
 CONFIG: Any = {"configurable": {"thread_id": "1"}}
@@ -196,3 +198,71 @@ async def test_the_limit_may_be_set_on_the_compiled_graph() -> None:
     graph.step_timeout = timedelta(seconds=3)
     assert graph.step_timeout == 3.0
     await expired(graph.ainvoke({"log": []}), clock, 3)
+
+
+async def test_a_node_that_swallows_the_end_of_its_step_has_a_bounded_time_to_end() -> None:
+    clock = FakeClock()
+    started, release = asyncio.Event(), asyncio.Event()
+    late: list[str] = []
+
+    async def stubborn(state: State) -> State:
+        started.set()
+        for _ in range(2):
+            with suppress(asyncio.CancelledError):
+                await release.wait()
+                break
+        late.append("ended")
+        return {"log": ["late"]}
+
+    async def quick(state: State) -> State:
+        return {"log": ["quick"]}
+
+    builder = StateGraph(State).add_node(stubborn).add_node(quick)
+    graph = builder.add_edge(START, "stubborn").add_edge(START, "quick").compile(checkpointer=InMemorySaver())
+    graph.step_timeout, graph.clock = 1.0, clock
+    config: Any = {"configurable": {"thread_id": "1"}}
+
+    run = asyncio.ensure_future(graph.ainvoke({"log": []}, config))
+    await started.wait()
+    await clock.sleepers()
+    await clock.advance(1.0)
+    assert not run.done()
+    await clock.advance(GRACE_S)
+    with pytest.raises(StepTimeoutError, match="stubborn") as caught:
+        await run
+    assert "swallowed its cancellation" in str(caught.value.__notes__)
+
+    before = (await graph.aget_state(config)).tasks
+    release.set()
+    for _ in range(10):
+        await asyncio.sleep(0)
+    assert late == ["ended"]
+    assert (await graph.aget_state(config)).tasks == before
+    assert [task.name for task in before if task.result is None] == ["stubborn"]
+
+
+async def test_a_lone_node_that_never_suspends_needs_no_task_for_a_step_timeout() -> None:
+    made: list[str] = []
+
+    async def node(state: State) -> State:
+        return {"log": [1]}
+
+    builder = StateGraph(State)
+    names = [f"node_{n}" for n in range(20)]
+    for before, name in zip([START, *names], names, strict=False):
+        builder.add_node(name, node).add_edge(before, name)
+    graph = builder.compile()
+    graph.step_timeout = 60.0
+    loop = asyncio.get_running_loop()
+
+    def factory(loop: asyncio.AbstractEventLoop, coro: Any, **options: Any) -> asyncio.Task[Any]:
+        made.append(options.get("name") or "")
+        return asyncio.Task(coro, loop=loop, **options)
+
+    loop.set_task_factory(factory)
+    try:
+        await graph.ainvoke({"log": []})
+    finally:
+        loop.set_task_factory(None)
+
+    assert len(made) <= 3  # the first step has nothing to begin in; after it there is a task that stands by

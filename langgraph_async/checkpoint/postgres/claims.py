@@ -166,7 +166,7 @@ class Claims:
 
     def _start(self) -> None:
         if self._worker is None:
-            self._worker = spawn(self._work(), name="claims")
+            self._worker = spawn(self._work(), name="langgraph_async_claims")
             self._worker.add_done_callback(self._ended)
 
     def _ended(self, worker: asyncio.Task[None]) -> None:
