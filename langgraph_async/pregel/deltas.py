@@ -133,7 +133,7 @@ async def _with_gaps_filled(
     walks = [item for item in page if item.parent_config and _coordinates(item.parent_config) not in own]
     if len([item for item in walks if _missing(spec, item)]) < _WALKS:
         return page
-    where = {key: value for key, value in page[0].config[CONF].items() if key != CHECKPOINT_ID}
+    where = {key: value for key, value in (page[0].config.get(CONF) or {}).items() if key != CHECKPOINT_ID}
     oldest = page[-1].checkpoint["id"]
     filled = [page[0]]
     listing: Any = saver.alist({CONF: where}, before=page[0].config, limit=_GAP * len(page))
@@ -141,7 +141,7 @@ async def _with_gaps_filled(
         async for item in listing:
             if item.checkpoint["id"] < oldest:
                 break
-            filled.append(own.get(_coordinates(item.config), item))
+            filled.append(own.get(_coordinates(item.config)) or item)
     finally:
         if hasattr(listing, "aclose"):
             await listing.aclose()
