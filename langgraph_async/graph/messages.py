@@ -146,7 +146,10 @@ def _settled(value: Any) -> bool:
 
 
 def _replay(value: Any, writes: Sequence[Messages]) -> list[Message]:
-    """Fold one write after the other, without looking at all of the list for each."""
+    """Fold one write after the other, without looking at all of the list for each; all at once if that is the same."""
+    at_once = _merged_at_once(_listed(value), [message for write in writes for message in _listed(write)])
+    if at_once is not None:
+        return at_once
     merged = value
     index: dict[Any, Message] | None = None
     for write in writes:
@@ -158,6 +161,17 @@ def _replay(value: Any, writes: Sequence[Messages]) -> list[Message]:
         if len(index) < len(merged):
             index = None  # ids that stand for several messages, which `Overwrite` can bring in
     return merged if index is None else list(index.values())
+
+
+def _merged_at_once(left: list[Message], right: list[Message]) -> list[Message] | None:
+    """Merge messages that have ids, need no conversion and remove nothing; None if that is not all there is to it."""
+    if not _uniform([*left, *right]) or any(map(_is_removal, right)):
+        return None
+    index = dict(zip(_ids(left), left, strict=True))
+    if len(index) < len(left):
+        return None
+    index.update(zip(_ids(right), right, strict=True))
+    return None if None in index else list(index.values())
 
 
 def _absorbed(index: dict[Any, Message], right: list[Message]) -> bool:

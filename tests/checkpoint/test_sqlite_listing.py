@@ -13,6 +13,7 @@ from langgraph_async import ids
 from langgraph_async.checkpoint.sqlite import queries
 from langgraph_async.checkpoint.sqlite.aio import AsyncSqliteSaver
 from langgraph_async.checkpoint.threads import first_id_at, time_of
+from langgraph_async.constants import MISSING
 from langgraph_async.errors import SerializationError
 from langgraph_async.graph.state import StateGraph
 from langgraph_async.testing.saver_contract.samples import Branch, at, id_of, listed, load
@@ -213,3 +214,25 @@ async def test_a_loop_of_parents_ends(saver: AsyncSqliteSaver) -> None:
     await saver.aput(own, checkpoint, metadata, versions)
 
     assert await saver.aget_delta_channel_history(config=own, channels=["log"]) == {"log": {"writes": []}}
+
+
+async def test_ancestors_are_found_past_other_branches_and_against_the_order_of_ids(saver: AsyncSqliteSaver) -> None:
+    main = Branch(saver)
+    await main.put(log=["seed"])
+    await main.write(("log", 0), task="t")
+    fork = main.fork()
+    for n in range(30):
+        await fork.put(log=MISSING, other=n)
+        await fork.write(("log", "other"), task="t")
+    for n in range(1, 4):
+        await main.put(log=MISSING, n=n)
+        await main.write(("log", n), task="t")
+    await main.put(log=MISSING)
+    late = id_of(main.head)
+    checkpoint, metadata, versions = main.next_checkpoint(log=MISSING)
+    early = "0" + checkpoint["id"][1:]
+    await saver.aput(main.head, {**checkpoint, "id": early}, metadata, versions)
+    history = await saver.aget_delta_channel_history(config=at(main.thread_id, "", early), channels=["log"])
+
+    assert early < late
+    assert history == {"log": {"seed": ["seed"], "writes": [("t", "log", n) for n in range(4)]}}

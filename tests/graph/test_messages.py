@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from langchain_core.messages import AIMessage, AIMessageChunk, HumanMessage
 from langchain_core.messages import RemoveMessage as LangchainRemove
 
+from langgraph_async.channels.reducer import BinaryOperatorAggregate
 from langgraph_async.constants import REMOVE_ALL_MESSAGES
 from langgraph_async.graph import MessageGraph, MessagesState, StateGraph, add_messages
 from langgraph_async.graph.messages import RemoveMessage, messages_delta_reducer
@@ -148,3 +149,38 @@ def test_message_graph_is_deprecated_and_has_a_root_state():
         graph = MessageGraph()
 
     assert list(graph.channels) == ["__root__"]
+
+
+# -- stored as what was appended ------------------------------------------------------------------------------
+
+_ident = st.sampled_from("abcd")
+
+
+def _id_of(message: object) -> object:
+    return message["id"] if isinstance(message, dict) else message.id
+
+
+_dict_message = st.builds(
+    lambda ident, text: {"role": "user", "content": text, "id": ident}, _ident, st.text(max_size=2)
+)
+_object_message = st.builds(lambda ident, text: HumanMessage(text, id=ident), _ident, st.text(max_size=2))
+_removal = st.builds(RemoveMessage, _ident)
+
+
+@given(st.data())
+def test_replaying_stored_writes_gives_what_adding_one_after_the_other_gave(data: st.DataObject) -> None:
+    kinds = [*data.draw(st.sampled_from([[_dict_message], [_object_message], [_dict_message, _object_message]]))]
+    first = data.draw(st.lists(st.one_of(kinds), max_size=4, unique_by=_id_of))
+    value, writes = add_messages([], first), []
+    for _ in range(data.draw(st.integers(1, 5))):
+        write = data.draw(st.lists(st.one_of(*kinds, _removal), max_size=3))
+        try:
+            value = add_messages(value, write)
+        except ValueError:  # removes what is not there
+            continue
+        writes.append(("task", "messages", write))
+    channel = BinaryOperatorAggregate(list, add_messages).from_checkpoint(add_messages([], first))
+    if writes:
+        channel.replay_writes(writes)
+
+    assert channel.get() == value

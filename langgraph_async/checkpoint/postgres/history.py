@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Collection, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from langgraph_async.checkpoint.base import DeltaChannelHistory, PendingWrite
-from langgraph_async.checkpoint.postgres.dump import check_inside, load_writes
+from langgraph_async.checkpoint.postgres.dump import check_inside
 from langgraph_async.checkpoint.postgres.tables import Tables
 from langgraph_async.checkpoint.rows import Place, load_value
 from langgraph_async.serde.base import SerializerProtocol
@@ -253,8 +253,9 @@ def _seeds(
 
 def _writes(serde: SerializerProtocol, where: tuple[str, str], stretch: _Stretch, count: int) -> Iterator[PendingWrite]:
     """Yield what was written on the first `count` ancestors of a stretch, oldest first."""
-    columns = (stretch.tasks, stretch.targets, stretch.write_kinds, stretch.written, stretch.positions)
-    rows = zip(*(column or () for column in columns), strict=True)
-    for depth, row in zip(stretch.writers or (), rows, strict=True):
+    columns = (stretch.writers, stretch.tasks, stretch.targets, stretch.write_kinds, stretch.written, stretch.positions)
+    for depth, task, channel, kind, value, idx in zip(*(column or () for column in columns), strict=True):
         if int(depth) <= count:
-            yield from load_writes(serde, (row,), key=(*where, stretch.ids[int(depth) - 1]))  # type: ignore[index]
+            key = (*where, stretch.ids[int(depth) - 1])  # type: ignore[index]
+            typed = (kind or "msgpack", value or b"")
+            yield task, channel, load_value(serde, typed, channel=channel, key=key, slot=("write", task, idx))

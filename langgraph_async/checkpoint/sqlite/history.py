@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Collection, Iterator, Sequence
+from contextlib import closing
 from typing import Any
 
 from langgraph_async.checkpoint.base import Checkpoint, DeltaChannelHistory, PendingWrite
@@ -14,6 +15,11 @@ from langgraph_async.checkpoint.sqlite.queries import Key, Reading
 from langgraph_async.checkpoint.sqlite.schema import fetch
 from langgraph_async.serde.base import SerializerProtocol
 
+_WHERE = "WHERE thread_id = ?1 AND checkpoint_ns = ?2"
+_BEFORE = f"""
+    SELECT checkpoint_id, parent_checkpoint_id, type, checkpoint FROM checkpoints
+    {_WHERE} AND checkpoint_id < ?3 ORDER BY checkpoint_id DESC
+"""
 _CHAIN = """
     WITH RECURSIVE ancestor (id, parent, type, checkpoint) AS (
         SELECT checkpoint_id, parent_checkpoint_id, NULL, NULL FROM checkpoints
@@ -25,6 +31,8 @@ _CHAIN = """
     )
     SELECT id, type, checkpoint FROM ancestor
 """
+_STRANGERS = 20
+"""Checkpoints of other branches that are passed over in a row before ancestors are looked up one by one."""
 
 
 class Ancestor:
@@ -59,19 +67,45 @@ def ancestors(
     conn: sqlite3.Connection, serde: SerializerProtocol, thread_id: str, ns: str, checkpoint_id: str
 ) -> Iterator[Ancestor]:
     """Yield the stored ancestors of a checkpoint, nearest first, without itself; read one by one as they are taken."""
-    cursor = conn.cursor()
-    cursor.row_factory = None
     visited = {checkpoint_id}
-    try:
-        cursor.execute(_CHAIN, (thread_id, ns, checkpoint_id))
+    for ancestor, kind, data in _rows(conn, (thread_id, ns, checkpoint_id)):
+        if ancestor in visited:
+            return
+        visited.add(ancestor)
+        yield Ancestor((thread_id, ns, ancestor), (kind, data), serde)
+
+
+def _rows(conn: sqlite3.Connection, key: CheckpointKey) -> Iterator[tuple[str, str | None, bytes]]:
+    """Yield id, type tag and bytes of ancestors.
+
+    Nearly always a parent is the checkpoint that was stored before, so that going through the table backwards meets
+    one ancestor after the other. Where it does not, they are looked up.
+    """
+    last, wanted = key[2], _parent(conn, key)
+    with closing(conn.cursor()) as cursor:
+        cursor.row_factory = None
+        strangers = 0
+        for checkpoint_id, parent, kind, data in cursor.execute(_BEFORE, key):
+            if checkpoint_id == wanted:
+                strangers = 0
+                yield checkpoint_id, kind, data
+                last, wanted = checkpoint_id, parent
+            else:
+                strangers += 1
+            if wanted is None or strangers > _STRANGERS:
+                break
+    if wanted is None:
+        return
+    with closing(conn.cursor()) as cursor:
+        cursor.row_factory = None
+        cursor.execute(_CHAIN, (*key[:2], last))
         cursor.fetchone()  # itself
-        for ancestor, kind, data in cursor:
-            if ancestor in visited:
-                return
-            visited.add(ancestor)
-            yield Ancestor((thread_id, ns, ancestor), (kind, data), serde)
-    finally:
-        cursor.close()
+        yield from cursor
+
+
+def _parent(conn: sqlite3.Connection, key: CheckpointKey) -> Any:
+    rows = fetch(conn, f"SELECT parent_checkpoint_id FROM checkpoints {_WHERE} AND checkpoint_id = ?3", key)
+    return rows[0][0] if rows else None
 
 
 def _cut(conn: sqlite3.Connection, serde: SerializerProtocol, key: CheckpointKey) -> Collection[str]:
@@ -117,6 +151,8 @@ def delta_history(
             found[name]["cut"] = True
     writes = reading.writes_of(conn, list(takers), channels=list(channels))
     for key in reversed(takers):
-        for write in load_writes(serde, [row for row in writes[key] if row[1] in takers[key]], key=key):
-            later[write[1]].append(write)
+        rows = writes[key]
+        if rows:
+            for write in load_writes(serde, [row for row in rows if row[1] in takers[key]], key=key):
+                later[write[1]].append(write)
     return found
