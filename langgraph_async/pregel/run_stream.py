@@ -37,7 +37,7 @@ class RunSource:
     It implements `StreamSource`.
     """
 
-    __slots__ = ("__weakref__", "_bus", "_closing", "_context", "_feed", "_form", "_held", "_loop", "_run", "_work")
+    __slots__ = ("__weakref__", "_bus", "_closing", "_context", "_form", "_held", "_input", "_loop", "_run", "_work")
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
@@ -58,13 +58,17 @@ class RunSource:
         """Say what is to be run, with which input, and in which form its items are given."""
         self._run = run
         self._form = form
-        self._feed = _streamed(run, value, self._bus, self._held)
+        self._input = value
+
+    def check_caller(self) -> None:
+        """Refuse to let a node of the run wait for it."""
+        if self._run is not None:
+            check_outside(self._run, "Use the request_drain() of its RunControl, which does not wait.")
 
     async def next(self) -> Any:
         """Return the next item, or `MISSING` at the end."""
         run = self._run
         assert run is not None
-        check_outside(run, "It would wait for itself.")
         if self._closing:
             return MISSING
         if self._work is None:
@@ -82,12 +86,9 @@ class RunSource:
 
     async def aclose(self) -> None:
         """End the run and wait for it, however often the wait is cancelled."""
-        if self._run is not None:
-            check_outside(self._run, "Use RunControl to drain it.")
         self._closing = True
         work = self._work
         if work is None:
-            self._feed.close()
             return
         for lease in self._held:
             lease.closing = True
@@ -103,7 +104,8 @@ class RunSource:
 
     def _start(self, run: RunScope) -> None:
         # The context of the call that made the stream counts, not that of whoever happens to read first.
-        self._work = self._context.run(spawn, self._feed, name=f"{run.spec.name} run")
+        work = _streamed(run, self._input, self._bus, self._held)
+        self._work = self._context.run(spawn, work, name=f"{run.spec.name} run")
         if run.parent is not None:
             belongs(self._work, run.parent.hosts)
 
@@ -115,13 +117,10 @@ class RunSource:
             work.result()
 
     def __del__(self) -> None:
-        feed = getattr(self, "_feed", None)
-        if feed is None or self._loop.is_closed():
+        work = getattr(self, "_work", None)
+        if work is None or work.done() or self._loop.is_closed():
             return
-        work = self._work
-        if work is None:
-            feed.close()
-        elif not work.done():
+        if not self._closing:
             # Finalizers may run in any thread.
             self._loop.call_soon_threadsafe(work.cancel)
             name = self._run.spec.name if self._run is not None else ""

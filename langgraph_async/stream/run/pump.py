@@ -23,6 +23,10 @@ Scope: TypeAlias = tuple[str, ...]
 class StreamSource(Protocol):
     """A run that is advanced item by item."""
 
+    def check_caller(self) -> None:
+        """Raise RuntimeError if a node of the run is calling: it cannot wait for itself."""
+        ...
+
     async def next(self) -> Any:
         """Return the next `StreamPart`, or `MISSING` at the end; raises what the run fails with."""
         ...
@@ -114,7 +118,7 @@ class Pump:
         cancelled while it pulls ends the run before the cancellation leaves here; one that waits just leaves.
 
         Raises:
-            RuntimeError: A transformer waits for the stream that waits for it.
+            RuntimeError: A transformer or a node of the run waits for the stream that waits for it.
         """
         if self.over:
             return
@@ -135,7 +139,7 @@ class Pump:
         """End the run, and return when nothing of it is left. Cursors end quietly; again does nothing.
 
         Raises:
-            RuntimeError: A transformer aborts the stream that waits for it.
+            RuntimeError: A transformer or a node of the run aborts the stream that waits for it.
         """
         if self.over:
             return
@@ -145,6 +149,7 @@ class Pump:
         await self._settle(None)
 
     def _check_outside(self) -> None:
+        self.source.check_caller()
         if asyncio.current_task() in (self._puller, self._delivery, self._settling):
             raise RuntimeError(
                 "A stream transformer cannot wait for the run stream that it is part of: the stream waits for it. "

@@ -1,0 +1,530 @@
+from __future__ import annotations
+
+import asyncio
+import gc
+import time
+
+import pytest
+from run_stream_graphs import Trail, asked, chain, first, leaf, nested, opened, read, simple
+
+from langgraph_async import Command, StateGraph, interrupt
+from langgraph_async.checkpoint.memory import InMemorySaver
+from langgraph_async.errors import ConfigError, GraphDrained
+from langgraph_async.runtime import RunControl
+from langgraph_async.stream import (
+    AsyncGraphRunStream,
+    CheckpointsTransformer,
+    CustomTransformer,
+    DebugTransformer,
+    StreamTransformer,
+    TasksTransformer,
+    UpdatesTransformer,
+)
+
+
+def ask(state):
+    return {"trail": [interrupt("what?")]}
+
+
+def boom(state):
+    raise ValueError("boom")
+
+
+class Counter:
+    """A node that counts how often it was run."""
+
+    __name__ = "counted"
+
+    def __init__(self):
+        self.runs = 0
+
+    def __call__(self, state):
+        self.runs += 1
+        return {"trail": [f"run {self.runs}"]}
+
+
+# -- how it is called ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["stream_mode", "subgraphs"])
+async def test_what_the_run_stream_decides_itself_is_refused_by_name(name):
+    with pytest.raises(TypeError, match=f"does not take {name}"):
+        simple().astream_events({}, version="v3", **{name: "values"})
+
+
+async def test_an_unknown_argument_is_refused_by_name():
+    with pytest.raises(TypeError, match="unknown arguments: durabilty"):
+        simple().astream_events({}, version="v3", durabilty="sync")
+
+
+@pytest.mark.parametrize("options", [{}, {"version": "v1"}, {"version": "v2"}, {"version": "v9"}])
+async def test_another_version_says_where_it_is_to_be_had(options):
+    with pytest.raises(ConfigError, match=r"langgraph-async\[langchain\].*as_runnable"):
+        simple().astream_events({}, **options)
+
+
+async def test_it_gives_a_run_stream():
+    assert isinstance(await opened(simple()), AsyncGraphRunStream)
+
+
+async def test_arguments_of_astream_are_passed_on():
+    saver = InMemorySaver()
+    seen = []
+
+    def look(state, runtime):
+        seen.append(runtime.context)
+
+    run = await opened(
+        chain(look, checkpointer=saver), asked(), context={"user": "u"}, durability="exit", output_keys=["trail"]
+    )
+    await run.output()
+
+    assert seen == [{"user": "u"}]
+    assert len([kept async for kept in saver.alist(asked())]) == 1
+
+
+async def test_the_context_of_the_call_counts_not_that_of_the_reader():
+    import contextvars
+
+    var = contextvars.ContextVar("var", default="none")
+    seen = []
+
+    def look(state):
+        seen.append(var.get())
+
+    var.set("caller")
+    run = await opened(chain(look))
+    var.set("reader")
+    await run.output()
+
+    assert seen == ["caller"]
+
+
+# -- pulling ---------------------------------------------------------------------------------------------------
+
+
+async def test_nothing_runs_before_somebody_reads():
+    node = Counter()
+    run = await opened(chain(node))
+    for _ in range(20):
+        await asyncio.sleep(0)
+    assert node.runs == 0
+    assert len(asyncio.all_tasks()) == 1
+
+    await run.output()
+
+    assert node.runs == 1
+
+
+async def test_nothing_runs_while_nobody_reads():
+    node = Counter()
+    run = await opened(chain(first, node))
+    cursor = aiter(run.values)
+    assert await anext(cursor) == {"trail": ["in"]}
+    assert await anext(cursor) == {"trail": ["in", "first"]}
+    for _ in range(20):
+        await asyncio.sleep(0)
+    assert node.runs == 0
+
+    assert await anext(cursor) == {"trail": ["in", "first", "run 1"]}
+
+
+async def test_readers_at_the_same_time_take_turns_and_all_get_everything():
+    run = await opened(nested())
+    values, lifecycle, events = aiter(run.values), aiter(run.lifecycle), aiter(run)
+
+    got = await asyncio.gather(read(values), read(lifecycle), read(events), run.output())
+
+    assert [len(item["trail"]) for item in got[0]] == [1, 2, 5]
+    assert [item["event"] for item in got[1]] == ["started", "completed"]
+    assert [event["seq"] for event in got[2]] == list(range(1, 8))
+    assert got[3] == {"trail": ["in", "first", "in", "first", "leaf"]}
+
+
+async def test_at_most_one_item_waits_for_a_single_reader():
+    def talk(state, writer):
+        for number in range(50):
+            writer(number)
+
+    run = await opened(chain(talk), transformers=[CustomTransformer])
+    cursor = aiter(run.custom)
+    most, got = 0, []
+    async for item in cursor:
+        got.append(item)
+        most = max(most, len(cursor))
+
+    assert got == list(range(50))
+    assert most == 0
+
+
+async def test_projections_that_nobody_reads_keep_nothing():
+    class Kept:
+        pass
+
+    def talk(state, writer):
+        for _ in range(5):
+            writer(Kept())
+
+    run = await opened(chain(talk), transformers=[CustomTransformer])
+    await run.output()
+    gc.collect()
+
+    assert not [item for item in gc.get_objects() if type(item) is Kept]
+
+
+# -- what it gives ---------------------------------------------------------------------------------------------
+
+
+async def test_values_are_the_states_of_the_outer_graph():
+    run = await opened(nested())
+
+    assert await read(run.values) == [
+        {"trail": ["in"]},
+        {"trail": ["in", "first"]},
+        {"trail": ["in", "first", "in", "first", "leaf"]},
+    ]
+
+
+async def test_output_is_the_last_state_again_and_again():
+    run = await opened(simple())
+
+    assert await run.output() == {"trail": ["in", "first", "leaf"]}
+    assert await run.output() == {"trail": ["in", "first", "leaf"]}
+    assert (await run.interrupted(), await run.interrupts()) == (False, [])
+
+
+async def test_output_has_the_type_of_the_schema():
+    from pydantic import BaseModel
+
+    class Model(BaseModel):
+        x: int
+
+    def add(state):
+        return {"x": state.x + 1}
+
+    run = await chain(add, schema=Model).astream_events({"x": 1}, version="v3")
+
+    assert await run.output() == Model(x=2)
+
+
+@pytest.mark.parametrize("build", [chain, lambda node, **options: nested(node, **options)])
+async def test_a_paused_run_tells_its_questions_wherever_they_are_asked(build):
+    graph = build(ask, checkpointer=InMemorySaver())
+    run = await opened(graph, asked())
+
+    assert await run.interrupted() is True
+    assert [question.value for question in await run.interrupts()] == ["what?"]
+    snapshot = await graph.aget_state(asked())
+    assert [q.id for q in await run.interrupts()] == [q.id for q in snapshot.interrupts]
+
+    resumed = await opened(graph, asked(), Command(resume="this"))
+    assert (await resumed.output())["trail"][-1] == "this"
+    assert await resumed.interrupted() is False
+
+
+async def test_parallel_questions_are_told_all():
+    builder = StateGraph(Trail)
+    for name in ("a", "b"):
+        builder.add_node(name, ask)
+        builder.add_edge("__start__", name)
+    run = await opened(builder.compile(checkpointer=InMemorySaver()), asked())
+
+    assert len({question.id for question in await run.interrupts()}) == 2
+
+
+async def test_a_static_breakpoint_asks_nothing():
+    run = await opened(simple(checkpointer=InMemorySaver()), asked(), interrupt_before=["leaf"])
+
+    assert await run.output() == {"trail": ["in", "first"]}
+    assert (await run.interrupted(), await run.interrupts()) == (False, [])
+
+
+async def test_a_breakpoint_after_a_node_is_passed_on():
+    run = await opened(simple(checkpointer=InMemorySaver()), asked(), interrupt_after="*")
+
+    assert await run.output() == {"trail": ["in", "first"]}
+
+
+async def test_a_drained_run_raises_that_it_was():
+    control = RunControl()
+
+    def drain(state):
+        control.request_drain("later")
+
+    run = await opened(chain(drain, leaf, checkpointer=InMemorySaver()), asked(), control=control)
+
+    with pytest.raises(GraphDrained):
+        await run.output()
+
+
+# -- protocol events -------------------------------------------------------------------------------------------
+
+
+async def test_events_say_method_namespace_time_data_and_number():
+    before = time.time_ns() // 1_000_000
+    run = await opened(simple())
+    events = await read(run)
+
+    assert [event["seq"] for event in events] == [1, 2, 3]
+    assert {event["type"] for event in events} == {"event"}
+    assert {event["method"] for event in events} == {"values"}
+    assert [event["params"]["data"]["trail"][-1] for event in events] == ["in", "first", "leaf"]
+    for event in events:
+        assert event["params"]["namespace"] == []
+        assert event["params"]["interrupts"] == ()
+        assert before <= event["params"]["timestamp"] <= time.time_ns() // 1_000_000
+
+
+async def test_events_of_nested_graphs_say_their_namespace_and_tasks_are_not_told():
+    run = await opened(nested())
+    events = await read(run)
+
+    assert {event["method"] for event in events} == {"values", "lifecycle"}
+    assert sorted({len(event["params"]["namespace"]) for event in events}) == [0, 1]
+    assert all(event["params"]["namespace"] == [] for event in events if event["method"] == "lifecycle")
+
+
+async def test_the_events_have_one_reader():
+    run = await opened(simple())
+    aiter(run)
+
+    with pytest.raises(RuntimeError, match="already has a subscriber"):
+        aiter(run)
+
+
+async def test_modes_that_nobody_needs_are_not_told():
+    run = await opened(simple())
+    assert {event["method"] async for event in run} == {"values"}
+
+    run = await opened(simple(), transformers=[UpdatesTransformer])
+    assert {event["method"] async for event in run} == {"values", "updates"}
+
+
+# -- projections -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("transformer", "name", "mode"),
+    [
+        (UpdatesTransformer, "updates", "updates"),
+        (TasksTransformer, "tasks", "tasks"),
+        (CustomTransformer, "custom", "custom"),
+    ],
+)
+async def test_a_mode_can_be_had_as_a_projection_of_the_outer_graph_only(transformer, name, mode):
+    def talk(state, writer):
+        writer("chunk")
+        return {"trail": ["talk"]}
+
+    graph = chain(talk, ("inner", chain(talk)))
+    run = await opened(graph, transformers=[transformer])
+    got = await read(getattr(run, name))
+
+    expected = [item async for item in graph.astream({"trail": ["in"]}, stream_mode=mode)]
+    assert len(got) == len(expected)
+    if mode != "tasks":
+        assert got == expected
+    else:
+        assert [(item["name"], "triggers" in item) for item in got] == [
+            (item["name"], "triggers" in item) for item in expected
+        ]
+
+
+@pytest.mark.parametrize("transformer", [CheckpointsTransformer, DebugTransformer])
+async def test_checkpoints_can_be_had_as_projections(transformer):
+    run = await opened(simple(checkpointer=InMemorySaver()), asked(), transformers=[transformer])
+    name = "checkpoints" if transformer is CheckpointsTransformer else "debug"
+    got = await read(getattr(run, name))
+
+    found = [item.get("payload", item) for item in got if item.get("type", "checkpoint") == "checkpoint"]
+    assert [item["values"]["trail"] for item in found] == [[], ["in"], ["in", "first"], ["in", "first", "leaf"]]
+    if transformer is DebugTransformer:
+        assert {item["type"] for item in got} == {"checkpoint", "task", "task_result"}
+
+
+async def test_the_projections_can_be_seen_and_not_changed():
+    run = await opened(simple(), transformers=[UpdatesTransformer])
+
+    assert list(run.extensions) == ["values", "messages", "lifecycle", "subgraphs", "updates"]
+    assert run.extensions["updates"] is run.updates
+    with pytest.raises(TypeError):
+        run.extensions["x"] = 1
+
+
+async def test_a_projection_that_is_not_there_says_which_are():
+    run = await opened(simple())
+
+    with pytest.raises(AttributeError, match="registered projections: lifecycle, messages, subgraphs, values"):
+        _ = run.nothing
+    with pytest.raises(AttributeError, match=r"pass transformers=\[UpdatesTransformer\]"):
+        _ = run.updates
+
+
+async def test_a_projection_of_a_mode_is_kept_when_it_is_asked_for_with_the_graph():
+    run = await opened(simple(transformers=[UpdatesTransformer]))
+
+    assert await read(run.updates) == [{"first": {"trail": ["first"]}}, {"leaf": {"trail": ["leaf"]}}]
+
+
+# -- interleave ------------------------------------------------------------------------------------------------
+
+
+async def test_projections_are_merged_in_the_order_in_which_their_items_came():
+    run = await opened(simple(), transformers=[UpdatesTransformer])
+
+    assert [(name, item) async for name, item in run.interleave("values", "updates")] == [
+        ("values", {"trail": ["in"]}),
+        ("updates", {"first": {"trail": ["first"]}}),
+        ("values", {"trail": ["in", "first"]}),
+        ("updates", {"leaf": {"trail": ["leaf"]}}),
+        ("values", {"trail": ["in", "first", "leaf"]}),
+    ]
+
+
+async def test_merged_projections_raise_what_the_run_fails_with_after_what_came_before():
+    run = await opened(chain(first, boom))
+    got = []
+    with pytest.raises(ValueError, match="boom"):
+        async for item in run.interleave("values", "lifecycle"):
+            got.append(item)
+
+    assert len(got) == 2
+
+
+async def test_merging_takes_the_one_subscription():
+    run = await opened(simple())
+    cursor = run.interleave("values")
+
+    with pytest.raises(RuntimeError, match="already has a subscriber"):
+        aiter(run.values)
+    assert len(await read(cursor)) == 3
+
+
+@pytest.mark.parametrize("names", [(), ("values", "values"), ("nothing",), ("updates",)])
+async def test_what_cannot_be_merged_is_refused(names):
+    run = await opened(simple())
+
+    with pytest.raises(ValueError, match="projection"):
+        run.interleave(*names)
+
+
+async def test_a_projection_that_is_no_channel_cannot_be_merged():
+    class Plain(StreamTransformer):
+        def init(self):
+            return {"plain": 5}
+
+        def process(self, event):
+            return True
+
+    run = await opened(simple(), transformers=[Plain])
+
+    assert run.plain == 5
+    with pytest.raises(TypeError, match="no StreamChannel"):
+        run.interleave("plain")
+
+
+# -- errors ----------------------------------------------------------------------------------------------------
+
+
+async def test_an_error_reaches_every_reader_after_what_came_before():
+    run = await opened(chain(first, boom))
+    cursors = [aiter(run.values), aiter(run.lifecycle), aiter(run.messages), aiter(run.subgraphs), aiter(run)]
+    counts = []
+    for cursor in cursors:
+        got = []
+        with pytest.raises(ValueError, match="boom"):
+            async for item in cursor:
+                got.append(item)
+        counts.append(len(got))
+
+    assert counts == [2, 0, 0, 0, 2]
+    for read_to_end in (run.output, run.interrupted, run.interrupts):
+        with pytest.raises(ValueError, match="boom"):
+            await read_to_end()
+
+
+async def test_the_error_is_the_one_that_the_node_raised():
+    error = ValueError("boom")
+
+    def fails(state):
+        raise error
+
+    run = await opened(chain(fails))
+    with pytest.raises(ValueError, match="boom") as caught:
+        await run.output()
+    assert caught.value is error
+
+
+async def test_a_reader_who_comes_after_a_failure_learns_of_it():
+    run = await opened(chain(boom))
+    with pytest.raises(ValueError, match="boom"):
+        await run.output()
+
+    with pytest.raises(ValueError, match="boom"):
+        await read(run.values)
+
+
+# -- inside a node ---------------------------------------------------------------------------------------------
+
+
+async def test_a_run_stream_inside_a_node_is_a_graph_inside():
+    inner = simple()
+
+    async def call(state):
+        run = await inner.astream_events({"trail": ["in"]}, version="v3")
+        events = await read(run)
+        assert {tuple(event["params"]["namespace"]) for event in events} == {()}
+        return {"trail": (await run.output())["trail"]}
+
+    run = await opened(chain(("call", call)))
+    started = [item for item in await read(run.lifecycle) if item["event"] == "started"]
+
+    assert [item["graph_name"] for item in started] == ["call"]
+    assert await run.output() == {"trail": ["in", "in", "first", "leaf"]}
+
+
+async def test_a_question_asked_in_a_run_stream_inside_a_node_pauses_the_node():
+    inner = chain(("inside", ask))
+
+    async def call(state):
+        run = await inner.astream_events({"trail": ["in"]}, version="v3")
+        return {"trail": (await run.output())["trail"]}
+
+    graph = chain(("call", call), checkpointer=InMemorySaver())
+    run = await opened(graph, asked())
+    assert [question.value for question in await run.interrupts()] == ["what?"]
+
+    run = await opened(graph, asked(), Command(resume="this"))
+    assert await run.output() == {"trail": ["in", "in", "this"]}
+
+
+async def test_a_node_cannot_wait_for_the_run_stream_that_it_is_part_of():
+    runs = []
+
+    async def wait(state):
+        with pytest.raises(RuntimeError, match="cannot wait"):
+            await runs[0].abort()
+        return {"trail": ["refused"]}
+
+    runs.append(await opened(chain(wait)))
+
+    assert await runs[0].output() == {"trail": ["in", "refused"]}
+
+
+# -- dropping --------------------------------------------------------------------------------------------------
+
+
+async def test_a_run_stream_that_is_dropped_in_the_middle_cancels_its_run_and_warns():
+    run = await opened(simple())
+    await anext(aiter(run.values))
+    with pytest.warns(ResourceWarning, match="dropped before its run ended"):
+        del run
+        gc.collect()
+    while len(asyncio.all_tasks()) > 1:
+        await asyncio.sleep(0)
+
+
+async def test_a_run_stream_that_was_never_read_is_dropped_silently():
+    run = await opened(simple())
+    del run
+    gc.collect()
