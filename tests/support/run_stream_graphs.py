@@ -42,8 +42,8 @@ def simple(**options: Any) -> Any:
     return chain(first, leaf, **options)
 
 
-def asked(config_thread: str = "t") -> dict[str, Any]:
-    return {"configurable": {"thread_id": config_thread}}
+def asked(thread_id: str = "t") -> dict[str, Any]:
+    return {"configurable": {"thread_id": thread_id}}
 
 
 async def opened(graph: Any, config: Any = None, given: Any = None, **options: Any) -> Any:

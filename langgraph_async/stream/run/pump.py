@@ -159,6 +159,9 @@ class Pump:
     async def _advance(self) -> None:
         try:
             if self._late:
+                # A task that was just started to read a nested graph gets the turn to subscribe.
+                await asyncio.sleep(0)
+            if self._late:
                 await self._deliver(*self._late.popleft())
                 return
             part = await self.source.next()

@@ -517,9 +517,10 @@ async def test_a_node_cannot_wait_for_the_run_stream_that_it_is_part_of():
 async def test_a_run_stream_that_is_dropped_in_the_middle_cancels_its_run_and_warns():
     run = await opened(simple())
     await anext(aiter(run.values))
+    held = [run]
+    del run
     with pytest.warns(ResourceWarning, match="dropped before its run ended"):
-        del run
-        gc.collect()
+        _drop(held)
     while len(asyncio.all_tasks()) > 1:
         await asyncio.sleep(0)
 
@@ -527,4 +528,9 @@ async def test_a_run_stream_that_is_dropped_in_the_middle_cancels_its_run_and_wa
 async def test_a_run_stream_that_was_never_read_is_dropped_silently():
     run = await opened(simple())
     del run
+    gc.collect()
+
+
+def _drop(held):
+    held.clear()
     gc.collect()
