@@ -136,8 +136,8 @@ class RunSource:
 async def _streamed(run: RunScope, value: Any, bus: Bus, held: list[Lease]) -> None:
     if run.parent is not None:
         host = asyncio.current_task()
-        assert host is not None
-        run.parent.hosts.remove(host)  # from here on the session counts it
+        if host in run.parent.hosts:
+            run.parent.hosts.remove(host)  # from here on the session counts it
     try:
         await run_graph(run, value, bus.boundary, held.append, lambda: bus.closed)
     finally:

@@ -7,7 +7,7 @@ from langchain_core.messages import AIMessage, AIMessageChunk, HumanMessage, Too
 from run_stream_graphs import chain, nested, opened, read
 
 from langgraph_async import ambient
-from langgraph_async.stream import ChatModelStream, CustomTransformer
+from langgraph_async.stream import ChatModelStream
 from langgraph_async.stream.run.chunks import merge_calls, read_chunk
 
 
@@ -90,7 +90,7 @@ async def test_a_stream_is_given_with_its_first_chunk_and_read_as_it_comes():
             await writer.drain()
             pulled.append(chunk)
 
-    run = await opened(chain(speak), transformers=[CustomTransformer])  # so that there is somebody to drain for
+    run = await opened(chain(speak))
     stream = await anext(aiter(run.messages))
     assert not stream.done
     assert stream.output_message is None
@@ -204,7 +204,7 @@ async def test_parallel_tasks_do_not_mix_chunks_without_an_id():
 
         builder.add_node(name, speak)
         builder.add_edge(START, name)
-    run = await opened(builder.compile(), transformers=[CustomTransformer])
+    run = await opened(builder.compile())
 
     assert sorted([await stream.text async for stream in run.messages]) == ["one" * 3, "two" * 3]
 
@@ -316,7 +316,7 @@ async def test_who_comes_in_the_middle_of_a_message_gets_the_next_one():
             tell(chunk, {"langgraph_node": "speak"})
             await writer.drain()
 
-    run = await opened(chain(speak), transformers=[CustomTransformer])
+    run = await opened(chain(speak))
     events = aiter(run)
     while (await anext(events))["method"] != "messages":
         pass

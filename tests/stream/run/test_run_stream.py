@@ -2,14 +2,19 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import os
+import subprocess
+import sys
 import time
+from pathlib import Path
 
 import pytest
 from run_stream_graphs import Trail, asked, chain, first, leaf, nested, opened, read, simple
 
-from langgraph_async import Command, StateGraph, interrupt
+from langgraph_async import Command, StateGraph, ambient, interrupt
 from langgraph_async.checkpoint.memory import InMemorySaver
-from langgraph_async.errors import ConfigError, GraphDrained
+from langgraph_async.errors import ConfigError, GraphDrained, StreamOverflowError
+from langgraph_async.func import entrypoint, task
 from langgraph_async.runtime import RunControl
 from langgraph_async.stream import (
     AsyncGraphRunStream,
@@ -170,6 +175,37 @@ async def test_projections_that_nobody_reads_keep_nothing():
     gc.collect()
 
     assert not [item for item in gc.get_objects() if type(item) is Kept]
+
+
+async def test_a_node_that_drains_its_writer_goes_on_as_its_messages_are_read():
+    ahead = []
+
+    async def speak(state, writer):
+        for number in range(20_000):
+            ambient.current.get().emit_message({"content": "x", "id": "m"}, {"langgraph_node": "speak"})
+            ahead.append(number)
+            await writer.drain()
+
+    run = await opened(chain(speak))
+    pieces = aiter((await anext(aiter(run.messages))).text)
+    most = read_pieces = 0
+    async for _ in pieces:
+        read_pieces += 1
+        most = max(most, len(ahead) - read_pieces)
+
+    assert read_pieces == 20_000
+    assert most <= 2
+
+
+async def test_a_node_that_floods_the_stream_gets_a_clear_error():
+    async def flood(state, writer):
+        for number in range(20_000):
+            writer(number)
+
+    run = await opened(chain(flood), transformers=[CustomTransformer])
+
+    with pytest.raises(StreamOverflowError, match="does not keep up"):
+        await run.output()
 
 
 # -- what it gives ---------------------------------------------------------------------------------------------
@@ -464,6 +500,24 @@ async def test_a_reader_who_comes_after_a_failure_learns_of_it():
         await read(run.values)
 
 
+# -- workflows -------------------------------------------------------------------------------------------------
+
+
+async def test_a_workflow_has_run_streams_too():
+    @task
+    async def double(number):
+        return number * 2
+
+    @entrypoint()
+    async def flow(number):
+        return await double(number) + 1
+
+    run = await flow.astream_events(3, version="v3", transformers=[UpdatesTransformer])
+
+    assert await read(run.updates) == [{"double": 6}, {"flow": 7}]
+    assert await run.output() == 7
+
+
 # -- inside a node ---------------------------------------------------------------------------------------------
 
 
@@ -534,3 +588,28 @@ async def test_a_run_stream_that_was_never_read_is_dropped_silently():
 def _drop(held):
     held.clear()
     gc.collect()
+
+
+def test_run_streams_need_nothing_of_langchain():
+    program = """
+import asyncio, sys
+sys.modules["langchain_core"] = None
+from run_stream_graphs import chain, opened
+from langgraph_async import ambient
+
+def speak(state):
+    ambient.current.get().emit_message({"content": "a", "id": "m"}, {"langgraph_node": "speak"})
+
+async def main():
+    run = await opened(chain(speak))
+    print([await message.output() async for message in run.messages])
+
+asyncio.run(main())
+"""
+    support = Path(__file__).parents[2] / "support"
+    path = os.pathsep.join([str(support), str(support.parents[1])])
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, env={**os.environ, "PYTHONPATH": path}
+    )
+
+    assert done.stdout.strip() == "[{'role': 'assistant', 'content': 'a', 'id': 'm'}]", done.stderr
