@@ -29,6 +29,7 @@ class ValuesTransformer(StreamTransformer):
         self._channel: StreamChannel[Any] = StreamChannel()
         self._asked: dict[str, Interrupt] = {}
         self._open: dict[str, dict[str, Any]] = {}
+        self._running: set[str] = set()
 
     def init(self) -> dict[str, Any]:
         """Return the projection."""
@@ -42,17 +43,30 @@ class ValuesTransformer(StreamTransformer):
         own = tuple(params["namespace"]) == self.scope
         if method == "tasks":
             if own:
-                self._open.update((asked["id"], asked) for asked in params["data"].get("interrupts") or ())
+                self._take_task(params["data"])
             return True
         for interrupt in params.get("interrupts", ()):
             # A question is told once, by the graph that asks it: it may lie deeper.
             self._asked[interrupt.id] = interrupt
-            if own:
+            if own or self._is_hidden(tuple(params["namespace"])):
                 self._open.setdefault(interrupt.id, {})
         if own:
             self.latest = params["data"]
             self._channel.push(self.latest)
         return True
+
+    def _take_task(self, data: dict[str, Any]) -> None:
+        if "triggers" in data:
+            self._running.add(data["id"])
+        else:
+            self._running.discard(data["id"])
+            self._open.update((asked["id"], asked) for asked in data.get("interrupts") or ())
+
+    def _is_hidden(self, ns: Scope) -> bool:
+        """Tell whether a nested graph was called by a task that is not told, so that no task will tell its end."""
+        child = child_scope(ns, self.scope)
+        task_id = child[len(self.scope)].partition(":")[2] if child is not None else ""
+        return bool(task_id) and task_id not in self._running
 
     def interrupts(self) -> list[Interrupt]:
         """Return the questions that the graph has paused with."""

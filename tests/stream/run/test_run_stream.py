@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -266,6 +267,37 @@ async def test_parallel_questions_are_told_all():
     run = await opened(builder.compile(checkpointer=InMemorySaver()), asked())
 
     assert len({question.id for question in await run.interrupts()}) == 2
+
+
+@pytest.mark.parametrize("depth", [0, 1, 2])
+async def test_the_question_left_alone_is_told_again(depth):
+    builder = StateGraph(Trail)
+    for name in ("a", "b"):
+        builder.add_node(name, ask)
+        builder.add_edge("__start__", name)
+    graph = builder.compile()
+    for _ in range(depth):
+        graph = chain(("inner", graph))
+    graph = graph.copy({"checkpointer": InMemorySaver()})
+    run = await opened(graph, asked())
+    answered, left = await run.interrupts()
+
+    run = await opened(graph, asked(), Command(resume={answered.id: "this"}))
+
+    assert await run.interrupts() == [left]
+    snapshot = await graph.aget_state(asked())
+    assert list(snapshot.interrupts) == [left]
+
+
+async def test_the_question_of_a_graph_called_by_a_hidden_node_is_told():
+    builder = StateGraph(Trail)
+    builder.add_node("inner", chain(("inside", ask)))
+    builder.add_edge("__start__", "inner")
+    graph = builder.compile(checkpointer=InMemorySaver())
+    graph.nodes["inner"] = replace(graph.nodes["inner"], tags=("langsmith:hidden",))
+    run = await opened(graph, asked())
+
+    assert [question.value for question in await run.interrupts()] == ["what?"]
 
 
 async def test_a_static_breakpoint_asks_nothing():
