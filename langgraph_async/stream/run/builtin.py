@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any, ClassVar, Literal, NotRequired, TypedDict
 
 from langgraph_async.stream.run.channel import StreamChannel
-from langgraph_async.stream.run.nested import NestedRun, NestedRuns, SubgraphStatus, child_scope
+from langgraph_async.stream.run.nested import NestedRun, NestedRuns, SubgraphStatus, child_scope, parent_scope
 from langgraph_async.stream.run.pump import Event, Pump, Scope
 from langgraph_async.stream.run.scope import StreamScope
 from langgraph_async.stream.run.transformer import ProtocolEvent, StreamTransformer
@@ -64,8 +64,8 @@ class ValuesTransformer(StreamTransformer):
 
     def _is_hidden(self, ns: Scope) -> bool:
         """Tell whether a nested graph was called by a task that is not told, so that no task will tell its end."""
-        child = child_scope(ns, self.scope)
-        task_id = child[len(self.scope)].partition(":")[2] if child is not None else ""
+        child = child_scope(ns, self.scope, self._running)
+        task_id = child[len(parent_scope(child))].partition(":")[2] if child is not None else ""
         return bool(task_id) and task_id not in self._running
 
     def interrupts(self) -> list[Interrupt]:
@@ -122,6 +122,7 @@ class LifecycleTransformer(StreamTransformer):
     def process(self, event: ProtocolEvent) -> bool:
         """Take a task's start or end; these are not told themselves."""
         if event["method"] != "tasks":
+            _note_question(self._runs, event)
             return True
         for run in self._runs.feed(event):  # type: ignore[arg-type]
             self._channel.push(_lifecycle(run))
@@ -155,6 +156,11 @@ def _lifecycle(run: NestedRun) -> LifecyclePayload:
 def error_text(error: BaseException | None) -> str:
     """Return what an error says, or its type if it says nothing."""
     return str(error) or type(error).__name__
+
+
+def _note_question(runs: NestedRuns, event: ProtocolEvent) -> None:
+    if event["params"].get("interrupts"):
+        runs.ask(tuple(event["params"]["namespace"]))
 
 
 class Child:
@@ -209,7 +215,8 @@ class SubgraphTransformer(StreamTransformer):
         ns = tuple(event["params"]["namespace"])
         own: Event = {"type": "event", "method": event["method"], "params": event["params"]}
         changed = list(self._runs.feed(event)) if event["method"] == "tasks" else []  # type: ignore[arg-type]
-        key = child_scope(ns, self.scope)
+        _note_question(self._runs, event)
+        key = self._runs.child_of(ns)
         if key is not None:
             child = self._children.get(key)
             if child is not None:

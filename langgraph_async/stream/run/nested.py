@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Container, Iterator
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
@@ -22,14 +22,25 @@ def is_within(ns: Scope, scope: Scope) -> bool:
     return ns[:depth] == scope and (len(ns) == depth or not ns[depth].isdigit() or not depth)
 
 
-def child_scope(ns: Scope, scope: Scope) -> Scope | None:
-    """Return the namespace of the graph called directly by that at `scope` in which `ns` lies; None if in none."""
+def child_scope(ns: Scope, scope: Scope, own: Container[str] = ()) -> Scope | None:
+    """Return the namespace of the graph called directly by that at `scope` in which `ns` lies; None if in none.
+
+    Args:
+        ns: Any namespace.
+        scope: That of a graph.
+        own: Ids of the graph's tasks. A task function is called inside another task of the same graph, so that its
+            namespace has one level more, and it is still the graph's own.
+    """
     if len(ns) == len(scope) or not is_within(ns, scope):
         return None
-    end = len(scope) + 1
-    if end < len(ns) and ns[end].isdigit():
-        end += 1
+    end = _after_call(ns, len(scope))
+    while end < len(ns) and ns[end].partition(":")[2] in own:
+        end = _after_call(ns, end)
     return ns[:end]
+
+
+def _after_call(ns: Scope, start: int) -> int:
+    return start + 2 if start + 1 < len(ns) and ns[start + 1].isdigit() else start + 1
 
 
 def parent_scope(ns: Scope) -> Scope:
@@ -48,6 +59,7 @@ class NestedRun:
         tool_call_id: Id of the tool call that the task was given, if it was.
         status: Where it stands.
         error: What its task failed with.
+        has_asked: It, or a graph inside it, has paused with a question.
     """
 
     ns: Scope
@@ -56,10 +68,12 @@ class NestedRun:
     tool_call_id: str | None
     status: SubgraphStatus = "started"
     error: BaseException | None = None
+    has_asked: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class _OpenTask:
+    ns: Scope
     name: str
     tool_call_id: str | None
 
@@ -80,8 +94,12 @@ class NestedRuns:
     def __init__(self, scope: Scope, *, deep: bool) -> None:
         self._scope = scope
         self._deep = deep
-        self._tasks: dict[tuple[Scope, str], _OpenTask] = {}
+        self._tasks: dict[str, _OpenTask] = {}
         self.open: dict[Scope, NestedRun] = {}
+
+    def child_of(self, ns: Scope) -> Scope | None:
+        """Return the direct child in which `ns` lies; see `child_scope`."""
+        return child_scope(ns, self._scope, self._tasks)
 
     def feed(self, event: Event) -> Iterator[NestedRun]:
         """Take a ``tasks`` event, and yield the nested graphs that have started or ended with it.
@@ -89,18 +107,23 @@ class NestedRuns:
         A graph starts with the first task in it, and ends with the task that called it, after those inside it.
         """
         ns = tuple(event["params"]["namespace"])
-        direct = child_scope(ns, self._scope)
-        if direct is None and ns != self._scope:
+        own = ns == self._scope
+        if not own and not is_within(ns, self._scope):
             return
         data = event["params"]["data"]
         if "triggers" in data:
-            if direct is not None and ns not in self.open and (self._deep or ns == direct):
+            if not own and ns not in self.open and (self._deep or ns == self.child_of(ns)):
                 started = self.open[ns] = self._started(ns, data)
                 yield started
-            if direct is None or self._deep:
-                self._tasks[ns, data["id"]] = _OpenTask(data["name"], _tool_call_id(data.get("input")))
-        elif self._tasks.pop((ns, data["id"]), None) is not None:
-            yield from self._ended(ns, data)
+            if own or self._deep:
+                self._tasks[data["id"]] = _OpenTask(ns, data["name"], _tool_call_id(data.get("input")))
+        elif self._tasks.pop(data["id"], None) is not None:
+            yield from self._ended(data)
+
+    def ask(self, ns: Scope) -> None:
+        """Note that the graph at `ns` has paused with a question."""
+        for run in self.open.values():
+            run.has_asked = run.has_asked or is_within(ns, run.ns)
 
     def rest(self, error: BaseException | None = None, *, aborted: bool = False) -> Iterator[NestedRun]:
         """Yield the graphs that still run, innermost first, when the run ends.
@@ -115,25 +138,22 @@ class NestedRuns:
             elif error is not None:
                 run.status, run.error = _failed(error), error
             else:
-                run.status = "completed"
+                run.status = "interrupted" if run.has_asked else "completed"
             yield run
 
     def _started(self, ns: Scope, data: dict[str, Any]) -> NestedRun:
-        segment = ns[len(parent_scope(ns))]
-        name, _, task_id = segment.partition(":")
         parent = parent_scope(ns)
+        name, _, task_id = ns[len(parent)].partition(":")
         if not task_id:
             # Memory of its own: the namespace does not say which task it is.
-            found = [id for (where, id), task in self._tasks.items() if where == parent and task.name == name]
+            found = [id for id, task in self._tasks.items() if task.ns == parent and task.name == name]
             task_id = found[-1] if found else ""
-        caller = self._tasks.get((parent, task_id))
+        caller = self._tasks.get(task_id)
         agent = (data.get("metadata") or {}).get("lc_agent_name")
         return NestedRun(ns, agent or name, task_id or None, caller.tool_call_id if caller is not None else None)
 
-    def _ended(self, ns: Scope, data: dict[str, Any]) -> Iterator[NestedRun]:
-        called = [
-            run.ns for run in self.open.values() if run.trigger_call_id == data["id"] and parent_scope(run.ns) == ns
-        ]
+    def _ended(self, data: dict[str, Any]) -> Iterator[NestedRun]:
+        called = [run.ns for run in self.open.values() if run.trigger_call_id == data["id"]]
         error = data.get("error")
         for run in self._pop(lambda found: any(is_within(found, scope) for scope in called)):
             if data.get("interrupts"):
@@ -145,9 +165,9 @@ class NestedRuns:
                 run.status = "completed"
             yield run
 
-    def _pop(self, matches: Any) -> Iterator[NestedRun]:
+    def _pop(self, matches: Callable[[Scope], bool]) -> Iterator[NestedRun]:
         for ns in sorted((ns for ns in self.open if matches(ns)), key=len, reverse=True):
-            self._tasks = {key: task for key, task in self._tasks.items() if key[0] != ns}
+            self._tasks = {id: task for id, task in self._tasks.items() if task.ns != ns}
             yield self.open.pop(ns)
 
 

@@ -8,6 +8,7 @@ from run_stream_graphs import Trail, asked, chain, first, leaf, nested, opened, 
 from langgraph_async import START, Command, Send, StateGraph, interrupt
 from langgraph_async.checkpoint.memory import InMemorySaver
 from langgraph_async.errors import GraphDrained
+from langgraph_async.func import entrypoint, task
 from langgraph_async.runtime import RunControl
 from langgraph_async.stream import AsyncSubgraphRunStream, StreamChannel, StreamTransformer, UpdatesTransformer
 from langgraph_async.stream.run.nested import NestedRuns, child_scope, is_within, parent_scope
@@ -53,6 +54,39 @@ def test_a_namespace_lies_in_the_direct_child(ns, scope, child):
     assert is_within(ns, scope) == (child is not None or ns == scope)
     if child is not None:
         assert parent_scope(child) == scope
+
+
+def test_a_task_function_inside_a_task_of_the_same_graph_is_no_level_of_graphs():
+    own = {"1", "2"}
+
+    assert child_scope(("flow:1", "t:2"), (), own) == ("flow:1", "t:2")
+    assert child_scope(("flow:1", "t:2", "n:3"), (), own) == ("flow:1", "t:2")
+    assert child_scope(("flow:1", "n:3"), (), own) == ("flow:1",)
+    assert child_scope(("flow:1", "1", "n:3"), (), own) == ("flow:1", "1")
+
+
+async def test_graphs_called_in_task_functions_are_children_of_the_workflow():
+    inner = chain(leaf)
+
+    @task
+    async def call(name):
+        return await inner.ainvoke({"trail": [name]})
+
+    @entrypoint()
+    async def flow(name):
+        await call(name)
+        return await inner.ainvoke({"trail": ["direct"]})
+
+    run = await flow.astream_events("called", version="v3")
+    lifecycle = aiter(run.lifecycle)
+    got = []
+    async for handle in run.subgraphs:
+        output = await handle.output()
+        got.append((handle.graph_name, output["trail"], handle.status))
+    told = [(item["event"], len(item["namespace"])) async for item in lifecycle]
+
+    assert got == [("call", ["called", "leaf"], "completed"), ("flow", ["direct", "leaf"], "completed")]
+    assert told == [("started", 2), ("completed", 2), ("started", 1), ("completed", 1)]
 
 
 # -- lifecycle -------------------------------------------------------------------------------------------------

@@ -297,6 +297,7 @@ async def test_the_question_of_a_graph_called_by_a_hidden_node_is_told():
     graph.nodes["inner"] = replace(graph.nodes["inner"], tags=("langsmith:hidden",))
     run = await opened(graph, asked())
 
+    assert [item["event"] async for item in run.lifecycle] == ["started", "interrupted"]
     assert [question.value for question in await run.interrupts()] == ["what?"]
 
 
