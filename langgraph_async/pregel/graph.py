@@ -29,6 +29,7 @@ from langgraph_async.pregel.memo import namespaces
 from langgraph_async.pregel.model import GraphSpec, RunScope, make_spec
 from langgraph_async.pregel.node import Join, PregelNode, Schemas
 from langgraph_async.pregel.policies import retry_policies, step_seconds
+from langgraph_async.pregel.run_stream import RunStreams
 from langgraph_async.pregel.schema_view import SchemaView
 from langgraph_async.pregel.session import run_graph
 from langgraph_async.pregel.sinks import Item, Sink
@@ -51,7 +52,7 @@ from langgraph_async.types import (
 from langgraph_async.typing import ContextT, InputT, OutputT, StateT
 
 
-class Pregel(Startable, SchemaView, BlockingView, Generic[StateT, ContextT, InputT, OutputT]):
+class Pregel(Startable, RunStreams, SchemaView, BlockingView, Generic[StateT, ContextT, InputT, OutputT]):
     """A graph that can be run: nodes, the channels between them, and how it talks to the outside.
 
     `StateGraph.compile` makes one; with `NodeBuilder` it can be put together by hand. Nothing of a run is kept in

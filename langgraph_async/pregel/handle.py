@@ -26,6 +26,8 @@ from langgraph_async.stream.parts import Mapper, Shape, shape
 from langgraph_async.stream.wanted import Wanted, parse_modes
 from langgraph_async.types import All, Durability, GraphOutput, StreamMode
 
+_INSTEAD = "Use run.cancel() or run.drain(), which do not wait."
+
 
 class _Feed:
     """Where a run's items go: to the bus of the one who reads just now, or nowhere. It does not hold the handle."""
@@ -136,7 +138,7 @@ class Run:
         Raises:
             RuntimeError: A node of the run calls it.
         """
-        self._check_outside()
+        check_outside(self._run, _INSTEAD)
         self._feed.stop()
         interrupted = await wait_settled(self._work)
         if self._feed.stopped and not self._work.cancelled():
@@ -156,7 +158,7 @@ class Run:
         return self._result().__await__()
 
     async def _result(self) -> Any:
-        self._check_outside()
+        check_outside(self._run, _INSTEAD)
         if not self._work.done():
             await asyncio.wait([self._work])
         return self._work.result()
@@ -167,7 +169,7 @@ class Run:
         Raises:
             RuntimeError: Somebody iterates already, or a node of the run does.
         """
-        self._check_outside()
+        check_outside(self._run, _INSTEAD)
         feed = self._feed
         if feed.bus is not None and not feed.bus.closed:
             raise RuntimeError("This run is being read already; it can have one reader at a time.")
@@ -213,15 +215,22 @@ class Run:
         where = f", thread {self.thread_id!r}" if self.thread_id is not None else ""
         return f"<Run of {self._run.spec.name!r}{where}, {'ended' if self.done() else 'going on'}>"
 
-    def _check_outside(self) -> None:
-        task = ambient.current.get()
-        while isinstance(task, TaskScope):
-            if task.run is self._run:
-                raise RuntimeError(
-                    f"Node {task.task.name!r} cannot wait for the run that it is part of. Use run.cancel() or "
-                    "run.drain(), which do not wait."
-                )
-            task = task.run.parent
+
+def check_outside(run: RunScope, instead: str) -> None:
+    """Refuse to let a node wait for the run that it is part of.
+
+    Args:
+        run: The run that would be waited for.
+        instead: What the node can do.
+
+    Raises:
+        RuntimeError: The calling code runs in a node of the run.
+    """
+    task = ambient.current.get()
+    while isinstance(task, TaskScope):
+        if task.run is run:
+            raise RuntimeError(f"Node {task.task.name!r} cannot wait for the run that it is part of. {instead}")
+        task = task.run.parent
 
 
 class Startable:
@@ -275,7 +284,7 @@ class Startable:
         work = spawn(_worked(run, input, feed, version, mappers[()].output), name=f"{self.name} run")
         feed.work = work
         if run.parent is not None:
-            _belongs(work, run.parent.hosts)
+            belongs(work, run.parent.hosts)
         work.add_done_callback(lambda _: feed.bus.close() if feed.bus is not None else None)
         return Run(run, feed, work, form)
 
@@ -290,8 +299,8 @@ def _check_loop(name: str) -> None:
         ) from None
 
 
-def _belongs(work: asyncio.Task[Any], hosts: list[asyncio.Task[Any]]) -> None:
-    """Let a node that returns before the run's first turn end it all the same."""
+def belongs(work: asyncio.Task[Any], hosts: list[asyncio.Task[Any]]) -> None:
+    """Count `work` among what a node hosts: let a node that returns before the run's first turn end it all the same."""
     hosts.append(work)
 
     def gone(_: asyncio.Task[Any]) -> None:

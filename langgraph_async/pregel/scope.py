@@ -369,9 +369,10 @@ class TaskScope:
     @property
     def _chunks(self) -> Any:
         if self._writer is None:
-            if not self.run.sinks.custom:
+            sinks = self.run.sinks
+            if not (sinks.custom or sinks.messages or sinks.tools):
                 return NO_WRITER
-            self._writer = self.run.sinks.chunk_writer(self)
+            self._writer = sinks.chunk_writer(self)
             if self.closed:
                 self._writer.close()
         return self._writer

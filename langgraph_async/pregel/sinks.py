@@ -93,7 +93,10 @@ class Sinks:
         """Return a writer of custom chunks for one attempt of a task."""
         levels = scope.run.ns_levels
         listening = [s for s in self.all if s.wanted.custom]
-        buses = [s.bus for s in listening if s.bus is not None]
+        # Tokens and tool events are chunks, too: who tells these waits for their reader by the same writer.
+        buses = [
+            s.bus for s in self.all if s.bus is not None and (s.wanted.custom or s.wanted.messages or s.wanted.tools)
+        ]
 
         def emit(chunk: Any) -> None:
             for sink in listening:
