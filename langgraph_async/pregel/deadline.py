@@ -14,8 +14,9 @@ from typing import Any, Final, Literal
 from langgraph_async.aio.clock import Clock, Timer
 from langgraph_async.aio.threads import wait_settled
 from langgraph_async.errors import GraphBuildError, NodeTimeoutError
+from langgraph_async.pregel.life import SignsOfLife
 from langgraph_async.pregel.node import Write
-from langgraph_async.pregel.scope import SignsOfLife, TaskScope
+from langgraph_async.pregel.scope import TaskScope
 from langgraph_async.pregel.step.attempt import run_attempt
 from langgraph_async.pregel.task import Task
 from langgraph_async.types import TimeoutPolicy

@@ -13,7 +13,6 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol
 
 from langgraph_async import ambient
-from langgraph_async.aio.clock import Clock
 from langgraph_async.aio.threads import wait_settled
 from langgraph_async.aio.throttle import Permit
 from langgraph_async.config import RunnableConfig, merge_configs
@@ -21,6 +20,7 @@ from langgraph_async.constants import CONF, MISSING, RESUME
 from langgraph_async.errors import GraphInterrupt, NodeError
 from langgraph_async.ids import interrupt_id
 from langgraph_async.pregel.answer import check_answer, same_value, schema_of
+from langgraph_async.pregel.life import LivingWriter, SignsOfLife
 from langgraph_async.pregel.model import RunScope, StepState
 from langgraph_async.pregel.namespace import memory_namespace
 from langgraph_async.pregel.task import HOLE, CallTask, RescueTask, Task
@@ -53,44 +53,6 @@ class Cancellable(Protocol):
 
     def cancel(self) -> None:
         """Ask it to end."""
-
-
-class SignsOfLife:
-    """Remembers when an attempt with an idle limit last gave a sign of life.
-
-    Attributes:
-        auto: Whether chunks, yields, calls and what happens inside count, and not only heartbeats.
-        last: When, by the clock's monotonic time.
-    """
-
-    __slots__ = ("_clock", "auto", "last")
-
-    def __init__(self, clock: Clock, *, auto: bool) -> None:
-        self._clock = clock
-        self.auto = auto
-        self.last = clock.monotonic()
-
-    def note(self) -> None:
-        """Note a sign of life."""
-        self.last = self._clock.monotonic()
-
-
-class _LivingWriter:
-    """A stream writer whose chunks are signs of life."""
-
-    __slots__ = ("_scope", "_write")
-
-    def __init__(self, scope: TaskScope, write: Any) -> None:
-        self._scope = scope
-        self._write = write
-
-    def __call__(self, chunk: Any, /) -> None:
-        self._scope.sign()
-        self._write(chunk)
-
-    async def drain(self) -> None:
-        await self._write.drain()
-        self._scope.sign()
 
 
 class TaskScope:
@@ -384,7 +346,7 @@ class TaskScope:
     @property
     def writer(self) -> Any:
         """The writer for custom chunks; one that drops them when nobody listens."""
-        return _LivingWriter(self, self._chunks) if self._is_watched() else self._chunks
+        return LivingWriter(self, self._chunks) if self._is_watched() else self._chunks
 
     @property
     def _chunks(self) -> Any:
