@@ -14,6 +14,10 @@ class Drained(Protocol):
         """Return when all that is waiting now was taken."""
         ...
 
+    async def room(self) -> None:
+        """Return when no more than a few items wait."""
+        ...
+
 
 class ChunkWriter:
     """Writes chunks to ``stream_mode="custom"`` for one task, until the task is done.
