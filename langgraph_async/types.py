@@ -495,6 +495,22 @@ class CustomStreamPart(TypedDict):
     data: Any
 
 
+class MessagesStreamPart(TypedDict):
+    """A token chunk or a whole message, with its metadata."""
+
+    type: Literal["messages"]
+    ns: tuple[str, ...]
+    data: tuple[Any, dict[str, Any]]
+
+
+class ToolsStreamPart(TypedDict):
+    """What happens in the call of a tool."""
+
+    type: Literal["tools"]
+    ns: tuple[str, ...]
+    data: dict[str, Any]
+
+
 class TasksStreamPart(TypedDict):
     """The begin or the end of a task."""
 
@@ -524,6 +540,8 @@ StreamPart = TypeAliasType(
     ValuesStreamPart[OutputT]
     | UpdatesStreamPart
     | CustomStreamPart
+    | MessagesStreamPart
+    | ToolsStreamPart
     | TasksStreamPart
     | CheckpointStreamPart[StateT]
     | DebugStreamPart[StateT],
@@ -558,6 +576,7 @@ __all__: Final = [
     "Durability",
     "GraphOutput",
     "Interrupt",
+    "MessagesStreamPart",
     "Missing",
     "MultitaskStrategy",
     "Overwrite",
@@ -573,6 +592,7 @@ __all__: Final = [
     "TaskResultPayload",
     "TasksStreamPart",
     "TimeoutPolicy",
+    "ToolsStreamPart",
     "TracePolicy",
     "UpdatesStreamPart",
     "ValuesStreamPart",

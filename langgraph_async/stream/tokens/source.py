@@ -93,12 +93,11 @@ class Source:
 
 
 async def _aclose(thing: Any) -> None:
+    found: Any = None
     if callable(close := getattr(thing, "aclose", None)):
-        await close()
+        found = close()
     elif callable(close := getattr(thing, "close", None)):
-        if inspect.iscoroutinefunction(close) or inspect.iscoroutine(thing):
-            found = close()
-        else:
-            found = await run_in_thread(close)
-        if inspect.isawaitable(found):
-            await found
+        at_once = inspect.iscoroutinefunction(close) or inspect.iscoroutine(thing)
+        found = close() if at_once else await run_in_thread(close)
+    if inspect.isawaitable(found):
+        await found
