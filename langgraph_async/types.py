@@ -503,14 +503,6 @@ class MessagesStreamPart(TypedDict):
     data: tuple[Any, dict[str, Any]]
 
 
-class ToolsStreamPart(TypedDict):
-    """What happens in the call of a tool."""
-
-    type: Literal["tools"]
-    ns: tuple[str, ...]
-    data: dict[str, Any]
-
-
 class TasksStreamPart(TypedDict):
     """The begin or the end of a task."""
 
@@ -541,7 +533,6 @@ StreamPart = TypeAliasType(
     | UpdatesStreamPart
     | CustomStreamPart
     | MessagesStreamPart
-    | ToolsStreamPart
     | TasksStreamPart
     | CheckpointStreamPart[StateT]
     | DebugStreamPart[StateT],
@@ -592,7 +583,6 @@ __all__: Final = [
     "TaskResultPayload",
     "TasksStreamPart",
     "TimeoutPolicy",
-    "ToolsStreamPart",
     "TracePolicy",
     "UpdatesStreamPart",
     "ValuesStreamPart",

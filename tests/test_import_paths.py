@@ -43,9 +43,9 @@ PATHS = {
     "runtime": "BaseUser ExecutionInfo RunControl Runtime ServerInfo get_runtime",
     "types": """
         All CachePolicy CheckpointPayload CheckpointStreamPart CheckpointTask Checkpointer Command CustomStreamPart
-        DebugPayload DebugStreamPart Durability GraphOutput Interrupt MessagesStreamPart Overwrite PregelTask RetryPolicy Send
-        StateSnapshot StateUpdate StreamMode StreamPart StreamWriter TaskPayload TaskResultPayload TasksStreamPart
-        TimeoutPolicy TracePolicy UpdatesStreamPart ValuesStreamPart ensure_valid_checkpointer interrupt
+        DebugPayload DebugStreamPart Durability GraphOutput Interrupt MessagesStreamPart Overwrite PregelTask
+        RetryPolicy Send StateSnapshot StateUpdate StreamMode StreamPart StreamWriter TaskPayload
+        TaskResultPayload TasksStreamPart TimeoutPolicy TracePolicy UpdatesStreamPart ValuesStreamPart ensure_valid_checkpointer interrupt
         omit_payload""",
     "typing": "ContextT InputT OutputT StateT",
     "warnings": """
