@@ -29,6 +29,10 @@ class AmbientTask(Protocol):
     def event_loop(self) -> AbstractEventLoop | None:
         """The loop that runs the task."""
 
+    @property
+    def refusing(self) -> bool:
+        """Whether the task was cancelled while its code runs in a worker thread, where nothing else can tell it so."""
+
     def interrupt(self, value: Any, response_schema: Any = None) -> Any:
         """Return the next answer, or pause the task by raising `GraphInterrupt`."""
 

@@ -44,9 +44,9 @@ PATHS = {
     "types": """
         All CachePolicy CheckpointPayload CheckpointStreamPart CheckpointTask Checkpointer Command CustomStreamPart
         DebugPayload DebugStreamPart Durability GraphOutput Interrupt MessagesStreamPart Overwrite PregelTask
-        RetryPolicy Send StateSnapshot StateUpdate StreamMode StreamPart StreamWriter TaskPayload
-        TaskResultPayload TasksStreamPart TimeoutPolicy TracePolicy UpdatesStreamPart ValuesStreamPart ensure_valid_checkpointer interrupt
-        omit_payload""",
+        RetryPolicy Send StateSnapshot StateUpdate StreamMode StreamPart StreamWriter TaskPayload TaskResultPayload
+        TasksStreamPart TimeoutPolicy TracePolicy UpdatesStreamPart ValuesStreamPart ensure_valid_checkpointer
+        interrupt omit_payload""",
     "typing": "ContextT InputT OutputT StateT",
     "warnings": """
         LangGraphDeprecatedSinceV05 LangGraphDeprecatedSinceV10 LangGraphDeprecatedSinceV11

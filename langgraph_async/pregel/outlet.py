@@ -63,14 +63,8 @@ class TaskOutlet:
         self._scope.sign()
 
     def wait_for_room(self) -> None:
-        """Do what `room` does, from a worker thread.
-
-        Raises:
-            asyncio.CancelledError: The task was cancelled.
-        """
+        """Do what `room` does, from a worker thread."""
         run = self._scope.run
-        if self._scope.refusing:
-            raise asyncio.CancelledError(f"{self._scope.task.name!r} was cancelled; it cannot stream any more.")
         loop = run.event_loop
         if loop is not None and loop.is_running() and threading.get_ident() != run.thread_ident:
             asyncio.run_coroutine_threadsafe(self.room(), loop).result()

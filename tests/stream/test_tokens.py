@@ -515,6 +515,35 @@ async def test_a_blocking_response_that_is_left_early_is_closed():
     assert closed == [True]
 
 
+@pytest.mark.parametrize("mode", ["messages", "updates"])
+async def test_a_plain_node_stops_reading_when_its_run_is_cancelled(mode):
+    loop, reached, closed = asyncio.get_running_loop(), asyncio.Event(), []
+
+    def endless():
+        try:
+            while True:
+                loop.call_soon_threadsafe(reached.set)
+                yield "a"
+        finally:
+            closed.append(True)
+
+    def n(state):
+        for _ in stream_tokens(endless()):
+            pass
+
+    async def run():
+        async for _ in graph(n).astream({"messages": []}, stream_mode=mode):
+            pass
+
+    work = asyncio.create_task(run())
+    await reached.wait()
+    work.cancel()
+
+    with pytest.raises(asyncio.CancelledError):
+        await work
+    assert closed == [True]
+
+
 async def test_an_error_of_the_response_is_raised_after_what_came():
     async def breaks():
         yield "a"

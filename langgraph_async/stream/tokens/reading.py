@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 import warnings
 from collections.abc import AsyncGenerator, AsyncIterable, Awaitable, Callable, Generator, Iterable, Mapping, Sequence
@@ -115,10 +116,15 @@ class TokenStream(Generic[ItemT]):
             await self.aclose()
 
     def __iter__(self) -> Generator[ItemT, None, None]:
-        """Yield the items of a blocking response as they come, in a plain node."""
+        """Yield the items of a blocking response as they come, in a plain node.
+
+        Raises:
+            asyncio.CancelledError: The node was cancelled.
+        """
         self._begin()
         try:
             for item in self._source.blocking():
+                self._check_cancelled()
                 self._take(item)
                 yield item
                 if self._outlet is not None:
@@ -155,6 +161,11 @@ class TokenStream(Generic[ItemT]):
         self._task = ambient.current.get()
         if self._task is not None:
             self._task.keep_open(self)
+
+    def _check_cancelled(self) -> None:
+        task = self._task
+        if task is not None and task.refusing:
+            raise asyncio.CancelledError("The node was cancelled; it cannot read on.")
 
     def _let_go(self) -> None:
         task, self._task = self._task, None
