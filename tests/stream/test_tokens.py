@@ -15,6 +15,7 @@ from langgraph_async.graph.message import add_messages
 from langgraph_async.pregel import NodeBuilder, Pregel
 from langgraph_async.stream.bus import SOFT_LIMIT
 from langgraph_async.stream.tokens import TokenDelta
+from langgraph_async.types import RetryPolicy
 
 
 def graph(*nodes):
@@ -679,6 +680,42 @@ async def test_every_reader_gets_every_token():
     told = await heard(graph(outer), subgraphs=True)
 
     assert got == [chunk["content"] for _, (chunk, _) in told] == list("abcdef")
+
+
+async def test_a_handle_gives_the_tokens_to_who_iterates():
+    async with graph(streaming(lambda: tokens("Hel", "lo"))).start({"messages": []}, stream_mode="messages") as run:
+        assert [chunk["content"] async for chunk, _ in run] == ["Hel", "lo"]
+
+
+async def test_a_run_that_is_not_streamed_collects_the_tokens():
+    told = await graph(streaming(lambda: tokens("Hel", "lo"))).ainvoke({"messages": []}, stream_mode="messages")
+
+    assert [chunk["content"] for chunk, _ in told] == ["Hel", "lo"]
+
+
+def test_the_blocking_methods_give_the_tokens_too():
+    told = graph(streaming(lambda: tokens("Hel", "lo"))).stream({"messages": []}, stream_mode="messages")
+
+    assert [chunk["content"] for chunk, _ in told] == ["Hel", "lo"]
+
+
+async def test_a_second_attempt_streams_a_message_of_its_own():
+    tries: list = []
+
+    async def unsure():
+        yield "a"
+        tries.append(1)
+        if len(tries) == 1:
+            raise ConnectionError
+
+    builder = StateGraph(MessagesState)
+    builder.add_node("n", streaming(unsure), retry_policy=RetryPolicy(initial_interval=0, jitter=False))
+    builder.add_edge(START, "n")
+
+    told = await heard(builder.compile())
+
+    assert [chunk["content"] for chunk, _ in told] == ["a", "a"]
+    assert told[0][0]["id"] != told[1][0]["id"]
 
 
 async def test_reducers_get_what_the_stream_had():
