@@ -15,7 +15,13 @@ if TYPE_CHECKING:
 
 
 class AmbientTask(Protocol):
-    """What the running task offers to the functions that users call inside a node."""
+    """What the running task offers to the functions that users call inside a node.
+
+    Attributes:
+        refusing: It was cancelled while its code runs in a worker thread, where nothing else can tell it so.
+    """
+
+    refusing: bool
 
     @property
     def config(self) -> Any:
@@ -28,10 +34,6 @@ class AmbientTask(Protocol):
     @property
     def event_loop(self) -> AbstractEventLoop | None:
         """The loop that runs the task."""
-
-    @property
-    def refusing(self) -> bool:
-        """Whether the task was cancelled while its code runs in a worker thread, where nothing else can tell it so."""
 
     def interrupt(self, value: Any, response_schema: Any = None) -> Any:
         """Return the next answer, or pause the task by raising `GraphInterrupt`."""
