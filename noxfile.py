@@ -85,6 +85,13 @@ def bench(session: nox.Session) -> None:
 
 
 @nox.session
+def sdks(session: nox.Session) -> None:
+    """Run the tests that stream through the SDKs of model providers, against servers in the process."""
+    install(session, "sdks")
+    session.run("pytest", "tests/stream/test_tokens_of_sdks.py", *session.posargs)
+
+
+@nox.session
 def interop(session: nox.Session) -> None:
     """Run the tests that exchange stored data with the peer, with the peer and savers written for it installed."""
     install(session, "test", "interop")

@@ -17,7 +17,10 @@ from langgraph_async.errors import (
 )
 from langgraph_async.func import entrypoint, task
 from langgraph_async.graph import MessagesState, StateGraph, add_messages
+from langgraph_async.graph.message import push_message
 from langgraph_async.runtime import Runtime, get_runtime, get_store, get_stream_writer
+from langgraph_async.stream.tokens import stream_tokens
+from langgraph_async.stream.tools import tool_call
 from langgraph_async.types import Command, Interrupt, Overwrite, Send, StateSnapshot, interrupt
 
 __version__ = "0.1.0"
@@ -47,5 +50,8 @@ __all__ = [
     "get_store",
     "get_stream_writer",
     "interrupt",
+    "push_message",
+    "stream_tokens",
     "task",
+    "tool_call",
 ]

@@ -11,10 +11,17 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
+    from collections.abc import Sequence
 
 
 class AmbientTask(Protocol):
-    """What the running task offers to the functions that users call inside a node."""
+    """What the running task offers to the functions that users call inside a node.
+
+    Attributes:
+        refusing: It was cancelled while its code runs in a worker thread, where nothing else can tell it so.
+    """
+
+    refusing: bool
 
     @property
     def config(self) -> Any:
@@ -36,6 +43,18 @@ class AmbientTask(Protocol):
 
     def emit_message(self, message: Any, metadata: dict[str, Any]) -> None:
         """Tell those who listen for ``messages``; see `TaskScope.emit_message`."""
+
+    def outlet(self, mode: Any, tags: Sequence[str] = ()) -> Any:
+        """Return the `Outlet` of the task for a stream mode, or None when nobody listens."""
+
+    def push_write(self, key: str, value: Any) -> None:
+        """Write to a state key besides what the node will return."""
+
+    def keep_open(self, stream: Any) -> None:
+        """Note that the task's code reads from something that has to be closed with the task."""
+
+    def let_go(self, stream: Any) -> None:
+        """Note that it is closed."""
 
 
 current: ContextVar[AmbientTask | None] = ContextVar("langgraph_async_task", default=None)

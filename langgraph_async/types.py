@@ -495,6 +495,14 @@ class CustomStreamPart(TypedDict):
     data: Any
 
 
+class MessagesStreamPart(TypedDict):
+    """A token chunk or a whole message, with its metadata."""
+
+    type: Literal["messages"]
+    ns: tuple[str, ...]
+    data: tuple[Any, dict[str, Any]]
+
+
 class TasksStreamPart(TypedDict):
     """The begin or the end of a task."""
 
@@ -524,6 +532,7 @@ StreamPart = TypeAliasType(
     ValuesStreamPart[OutputT]
     | UpdatesStreamPart
     | CustomStreamPart
+    | MessagesStreamPart
     | TasksStreamPart
     | CheckpointStreamPart[StateT]
     | DebugStreamPart[StateT],
@@ -558,6 +567,7 @@ __all__: Final = [
     "Durability",
     "GraphOutput",
     "Interrupt",
+    "MessagesStreamPart",
     "Missing",
     "MultitaskStrategy",
     "Overwrite",

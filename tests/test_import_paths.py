@@ -35,17 +35,18 @@ PATHS = {
         UnknownInterruptError create_error_message is_invalid_resume""",
     "func": "entrypoint task",
     "graph": "END MessageGraph MessagesState START StateGraph add_messages",
-    "graph.message": "MessageGraph Messages MessagesState REMOVE_ALL_MESSAGES add_messages",
+    "graph.message": "MessageGraph Messages MessagesState REMOVE_ALL_MESSAGES add_messages push_message",
+    "graph.ui": "AnyUIMessage RemoveUIMessage UIMessage delete_ui_message push_ui_message ui_message_reducer",
     "graph.state": "CompiledStateGraph StateGraph",
     "managed": "IsLastStep RemainingSteps",
     "pregel": "NodeBuilder Pregel",
     "runtime": "BaseUser ExecutionInfo RunControl Runtime ServerInfo get_runtime",
     "types": """
         All CachePolicy CheckpointPayload CheckpointStreamPart CheckpointTask Checkpointer Command CustomStreamPart
-        DebugPayload DebugStreamPart Durability GraphOutput Interrupt Overwrite PregelTask RetryPolicy Send
-        StateSnapshot StateUpdate StreamMode StreamPart StreamWriter TaskPayload TaskResultPayload TasksStreamPart
-        TimeoutPolicy TracePolicy UpdatesStreamPart ValuesStreamPart ensure_valid_checkpointer interrupt
-        omit_payload""",
+        DebugPayload DebugStreamPart Durability GraphOutput Interrupt MessagesStreamPart Overwrite PregelTask
+        RetryPolicy Send StateSnapshot StateUpdate StreamMode StreamPart StreamWriter TaskPayload TaskResultPayload
+        TasksStreamPart TimeoutPolicy TracePolicy UpdatesStreamPart ValuesStreamPart ensure_valid_checkpointer
+        interrupt omit_payload""",
     "typing": "ContextT InputT OutputT StateT",
     "warnings": """
         LangGraphDeprecatedSinceV05 LangGraphDeprecatedSinceV10 LangGraphDeprecatedSinceV11

@@ -19,6 +19,7 @@ from typing_extensions import TypedDict
 from langgraph_async.channels.accumulation import overwritten
 from langgraph_async.channels.appending import Appending, declare_appending
 from langgraph_async.constants import MISSING, REMOVE_ALL_MESSAGES
+from langgraph_async.graph.openai_form import in_openai_form, request_form
 from langgraph_async.graph.state import StateGraph
 from langgraph_async.warnings import LangGraphDeprecatedSinceV10
 
@@ -59,7 +60,8 @@ def add_messages(
     Args:
         left: What is there: a list, or one message. Strings and (role, content) tuples count as messages.
         right: What comes in.
-        format: ``"langchain-openai"`` brings contents into OpenAI's form.
+        format: ``"langchain-openai"`` brings contents into OpenAI's form: blocks of text become one text, images
+            `image_url` blocks, calls of tools `tool_calls`, and their results messages of their own.
 
     Returns:
         A new list; without `left` and `right`, a reducer with this `format`.
@@ -195,6 +197,11 @@ declare_appending(add_messages, Appending(settle=_settle, settled=_settled, repl
 # -- one kind of message ------------------------------------------------------------------------------------
 
 
+def one_message(item: Message) -> Message:
+    """Return one message in the form in which `add_messages` keeps it, without giving it an id."""
+    return _same_kind([], [item], assign=False)[1][0]
+
+
 def _listed(side: Messages) -> list[Message]:
     return list(side) if isinstance(side, list) else [side]
 
@@ -292,17 +299,36 @@ def _is_removal(message: Message) -> bool:
 
 
 def _openai_format(messages: list[Message]) -> list[Message]:
-    try:
-        from langchain_core import messages as langchain
-    except ImportError:
-        warnings.warn(
-            f"format={_OPENAI!r} needs langchain-core, which is not installed: messages are left as they are. Install "
-            "it with: pip install langchain-core",
-            UserWarning,
-            stacklevel=3,
-        )
-        return messages
+    if all(isinstance(message, Mapping) for message in messages):
+        return _with_new_ids([made for message in messages for made in in_openai_form(message)])
+    from langchain_core import messages as langchain
+
     return list(langchain.convert_to_messages(langchain.convert_to_openai_messages(messages, include_id=True)))
+
+
+def _with_new_ids(messages: list[Message]) -> list[Message]:
+    return [_with_id(message) for message in messages]
+
+
+def openai_messages(messages: Messages) -> list[dict[str, Any]]:
+    """Return messages as a request to OpenAI's chat completions, and to what speaks like it, takes them.
+
+    The state's messages have ids, and what `stream_tokens` gives has usage and more, which a request must not have.
+    Content blocks are converted as by ``add_messages(format="langchain-openai")``.
+
+    Args:
+        messages: Dicts, langchain-core's messages, strings (of the user) and (role, content) tuples.
+    """
+    made: list[dict[str, Any]] = []
+    for item in _listed(messages):
+        message = one_message(item)
+        if isinstance(message, Mapping):
+            made.extend(request_form(message))
+        else:
+            from langchain_core import messages as langchain
+
+            made.extend(langchain.convert_to_openai_messages([message]))
+    return made
 
 
 # -- states -------------------------------------------------------------------------------------------------
@@ -335,4 +361,5 @@ __all__ = [
     "RemoveMessage",
     "add_messages",
     "messages_delta_reducer",
+    "openai_messages",
 ]

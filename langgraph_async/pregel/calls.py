@@ -11,7 +11,7 @@ import concurrent.futures
 import contextvars
 import functools
 import threading
-from collections.abc import Awaitable, Callable, Generator
+from collections.abc import Awaitable, Callable, Generator, Iterable
 from typing import Any, TypeAlias
 
 from langgraph_async import ambient
@@ -43,6 +43,7 @@ from langgraph_async.pregel.step.emit import emit_task_result, emit_task_start, 
 from langgraph_async.pregel.stored import Stored, by_task
 from langgraph_async.pregel.task import CallTask
 from langgraph_async.pregel.view import detached
+from langgraph_async.pregel.whole_messages import told
 
 Save: TypeAlias = Callable[[TaskWrites], BaseException | None]
 """Stores a call's writes; returns what went wrong, which ends the run."""
@@ -159,6 +160,7 @@ class Calls:
             if known.writes:
                 self._state.seen.setdefault(task.name, {})
                 self._show_start(task)
+                _hand_on(caller, known.writes)
                 future.set_result(_returned(known.writes))
                 return
             task.answers = list(known.answers)
@@ -192,11 +194,11 @@ class Calls:
         ambient.current.set(call.scope)
         call.worker = asyncio.current_task()
         known = await self._remembered(call) if self._memo is not None else None
-        value, error = (known[0], None) if known is not None else await self._attempt(call)
+        value, error = (_returned(known), None) if known is not None else await self._attempt(call)
         scope = call.scope
         scope.close()
         if error is None:
-            error = await self._succeed(scope, value, cached=known is not None)
+            error = await self._succeed(call, value, known)
         else:
             if self._memo is not None:
                 self._memo.drop(scope.task)
@@ -214,8 +216,8 @@ class Calls:
         else:
             _fail(future, error)
 
-    async def _remembered(self, call: Call) -> tuple[Any] | None:
-        """Return a call's result when the cache has it."""
+    async def _remembered(self, call: Call) -> list[Write] | None:
+        """Return a call's writes when the cache has them."""
         assert self._memo is not None
         task = call.scope.task
         try:
@@ -223,7 +225,7 @@ class Calls:
         except asyncio.CancelledError:
             call.cancelled = True
             return None
-        return (_returned(known[task]),) if task in known else None
+        return known.get(task)
 
     async def _attempt(self, call: Call) -> tuple[Any, BaseException | None]:
         """Run the function, and wait for what it has called itself; return its result, or what ended it."""
@@ -291,14 +293,19 @@ class Calls:
         scope.give_permit_back()
         return value, error
 
-    async def _succeed(self, scope: TaskScope, value: Any, *, cached: bool) -> BaseException | None:
-        task = scope.task
+    async def _succeed(self, call: Call, value: Any, known: list[Write] | None) -> BaseException | None:
+        """Store a call's result, with what it pushed to the state; `known` are its writes if the cache had them."""
+        scope, task, cached = call.scope, call.scope.task, known is not None
+        writes = [*_pushed(call.caller, known or scope.body or ()), *scope.take_pushed(), (RETURN, value)]
         if self._memo is not None:
-            self._memo.note(task, [(RETURN, value)], answered=bool(scope.used))
-        failed = self._store(commit.success(scope, [(RETURN, value)], store=self._save is not None))
+            self._memo.note(task, writes, answered=bool(scope.used))
+        failed = self._store(commit.success(scope, writes, store=self._save is not None))
         if failed is not None:
             return failed
+        _hand_on(call.caller, writes)
         sinks = self._run.sinks
+        if cached and sinks.messages:
+            told(scope, task.writes)
         if sinks.updates:
             emit_updates(self._run, task, task.writes, cached=cached)
         if sinks.tasks and not cached:
@@ -345,6 +352,18 @@ class Calls:
 
 def _returned(writes: list[Write]) -> Any:
     return next((detached(value) for channel, value in writes if channel == RETURN), None)
+
+
+def _pushed(caller: TaskScope, writes: Iterable[Write]) -> list[Write]:
+    channels = caller.run.spec.channels
+    return [write for write in writes if write[0] in channels]
+
+
+def _hand_on(caller: TaskScope, writes: Iterable[Write]) -> None:
+    """Let what a call pushed to the state be written with its caller's writes, for the call itself has no step."""
+    pushed = _pushed(caller, writes)
+    if pushed:
+        caller.push(pushed)
 
 
 def _own_cancellation(name: str, error: asyncio.CancelledError) -> NodeCancelledError:

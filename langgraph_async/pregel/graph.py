@@ -352,9 +352,10 @@ class Pregel(Startable, RunStreams, SchemaView, BlockingView, Generic[StateT, Co
             config: As for `ainvoke`.
             context: As for `ainvoke`.
             stream_mode: ``"values"`` (the state after each superstep), ``"updates"`` (what each task wrote),
-                ``"custom"`` (what nodes write to their stream writer), ``"tasks"``, ``"checkpoints"``, ``"debug"``,
-                or several, and then every item says its mode. By default the graph's own; for a call that passes
-                the config of the node it is made in, ``"values"``.
+                ``"messages"`` (tokens and messages, with metadata), ``"custom"`` (what nodes write to their stream
+                writer), ``"tasks"``, ``"checkpoints"``, ``"debug"``, ``"tools"`` (calls of tools), or several, and
+                then every item says its mode. By default the graph's own; for a call that passes the config of the
+                node it is made in, ``"values"``.
             print_mode: As for `ainvoke`.
             output_keys: Restricts values and updates to these channels.
             interrupt_before: As for `ainvoke`.

@@ -64,14 +64,15 @@ def _identified(value: Any) -> Any:
 
 def _one(item: Any) -> Any:
     if isinstance(item, Mapping):
-        return {**item, "id": str(uuid4())} if _is_message(item) and not item.get("id") else item
+        return {**item, "id": str(uuid4())} if is_message(item) and not item.get("id") else item
     langchain = sys.modules.get("langchain_core.messages")
     if langchain is not None and isinstance(item, langchain.BaseMessage) and not item.id:
         return item.model_copy(update={"id": str(uuid4())})
     return item
 
 
-def _is_message(item: Mapping[Any, Any]) -> bool:
+def is_message(item: Mapping[Any, Any]) -> bool:
+    """Tell whether a dict is a message: `content`, and a `role` or one of langchain-core's types."""
     if "content" not in item:
         return False
     return isinstance(item.get("role"), str) or item.get("type") in _KINDS

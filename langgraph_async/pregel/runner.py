@@ -51,6 +51,7 @@ from langgraph_async.pregel.step.emit import emit_interrupts, emit_task_result, 
 from langgraph_async.pregel.step.rescue import rescue
 from langgraph_async.pregel.stored import by_task
 from langgraph_async.pregel.task import CallTask, RescueTask, Task
+from langgraph_async.pregel.whole_messages import told
 
 Store: TypeAlias = Callable[[TaskWrites, bool], None]
 """Takes a task's writes, and whether it was the last one of its superstep."""
@@ -146,6 +147,8 @@ class PregelRunner:
         for task, writes in known.items():
             self._left -= 1
             scope = TaskScope(self._run, task, self._state, self)
+            if self._run.sinks.messages:
+                writes = told(scope, writes)  # noqa: PLW2901
             self._save(commit.success(scope, writes, store=self._store is not None), more=bool(todo))
             emit_updates(self._run, task, task.writes, cached=True)
         try:
@@ -387,6 +390,8 @@ class PregelRunner:
                 error = error or interrupted
             if scope.hosts:
                 interrupted = await scope.end_graphs() or interrupted
+            if scope.pushed:  # by calls that the node has not awaited
+                writes = [*writes, *scope.take_pushed()]
             return writes, error, interrupted
         finally:
             scope.give_permit_back()

@@ -9,15 +9,15 @@ import asyncio
 import threading
 import warnings
 import weakref
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Protocol
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from langgraph_async import ambient
 from langgraph_async.aio.threads import wait_settled
 from langgraph_async.aio.throttle import Permit
 from langgraph_async.config import RunnableConfig, merge_configs
-from langgraph_async.constants import CONF, MISSING, RESUME
-from langgraph_async.errors import GraphInterrupt, NodeError
+from langgraph_async.constants import CONF, END, MISSING, RESUME
+from langgraph_async.errors import GraphInterrupt, InvalidUpdateError, NodeError
 from langgraph_async.ids import interrupt_id
 from langgraph_async.pregel.answer import check_answer, same_value, schema_of
 from langgraph_async.pregel.life import LivingWriter, SignsOfLife
@@ -86,6 +86,8 @@ class TaskScope:
         returned: What its action has returned, for callback handlers; None before.
         began: By the clock's monotonic time, when the first attempt began; set for a node with retries, and when it is
             first needed.
+        pushed: Writes that its code made before it returned, in their order.
+        open_streams: What its code reads from and has not closed.
     """
 
     __slots__ = (
@@ -106,9 +108,11 @@ class TaskScope:
         "home",
         "hosts",
         "invalid",
+        "open_streams",
         "paused",
         "pauses",
         "permit",
+        "pushed",
         "refusing",
         "returned",
         "run",
@@ -153,6 +157,8 @@ class TaskScope:
         self.returned: Any = None
         self.home: object = None
         self.elders: weakref.WeakSet[asyncio.Task[Any]] | None = None
+        self.pushed: tuple[tuple[str, Any], ...] = ()
+        self.open_streams: tuple[Any, ...] = ()
         self._asked = 0
         self.starter = starter
         self._idle: asyncio.Future[None] | None = None
@@ -266,12 +272,13 @@ class TaskScope:
     def emit_message(self, message: Any, metadata: dict[str, Any]) -> None:
         """Tell those who listen for ``messages`` a token chunk or a whole message, with its metadata as it stands.
 
-        Callable from any thread. Once the task is done it does nothing.
+        Callable from any thread. A message of that id is not told again when the node returns it. Hidden nodes, and
+        those tagged ``"nostream"``, tell nothing. Once the task is done it is refused with a RuntimeWarning.
 
         Raises:
             StreamOverflowError: More chunks wait than a slow reader can be owed.
         """
-        self._tell("messages", (message, metadata))
+        self.run.sinks.tell(self, "messages", (message, metadata))
 
     async def message_room(self) -> None:
         """Wait until those who listen for ``messages`` keep up."""
@@ -281,16 +288,55 @@ class TaskScope:
 
     def emit_tool_event(self, event: dict[str, Any]) -> None:
         """Tell those who listen for ``tools`` what happens in a tool's call, as `emit_message` does."""
-        self._tell("tools", event)
+        self.run.sinks.tell(self, "tools", event)
 
-    def _tell(self, mode: str, payload: Any) -> None:
-        run = self.run
-        if self.closed or not getattr(run.sinks, mode):
-            return
-        self.sign()
-        for sink in run.sinks.all:
-            if getattr(sink.wanted, mode):
-                sink.put_chunk((run.ns_levels, mode, payload))
+    def outlet(self, mode: Literal["messages", "tools"], tags: Sequence[str] = ()) -> Any:
+        """Return the `Outlet` of this attempt for a stream mode; None when nobody listens."""
+        return self.run.sinks.outlet(self, mode, tags)
+
+    def push_write(self, key: str, value: Any) -> None:
+        """Write to a state key besides what the node will return; a workflow that has no state passes it over.
+
+        Raises:
+            InvalidUpdateError: The graph has no such key.
+            RuntimeError: The task is done.
+        """
+        spec = self.run.spec
+        if self.closed:
+            raise RuntimeError(f"Node {self.task.name!r} is done: nothing can be written to {key!r} in its name.")
+        if key in spec.channels:
+            self.push([(key, value)])
+        elif END not in spec.channels:
+            raise InvalidUpdateError(
+                f"Node {self.task.name!r} of graph {spec.name!r} pushed to {key!r}, which no schema of the graph "
+                "declares. Name the key with state_key=, or pass state_key=None to write to none."
+            )
+
+    def push(self, writes: Sequence[tuple[str, Any]]) -> None:
+        """Add to the writes that are made besides what the node will return."""
+        with _LOCK:
+            self.pushed = (*self.pushed, *writes)
+
+    def take_pushed(self) -> Sequence[tuple[str, Any]]:
+        """Return what was pushed since the last call."""
+        with _LOCK:
+            pushed, self.pushed = self.pushed, ()
+        return pushed
+
+    def keep_open(self, stream: Any) -> None:
+        """Note that the attempt's code reads from something that has to be closed with it."""
+        with _LOCK:
+            self.open_streams = (*self.open_streams, stream)
+
+    def let_go(self, stream: Any) -> None:
+        """Note that it is closed."""
+        with _LOCK:
+            self.open_streams = tuple(other for other in self.open_streams if other is not stream)
+
+    async def close_streams(self) -> None:
+        """Close what the attempt's code has opened to read from and left open."""
+        for stream in self.open_streams:
+            await stream.aclose()
 
     # -- config and runtime -----------------------------------------------------------------------------------
 

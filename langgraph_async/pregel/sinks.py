@@ -6,10 +6,11 @@ nobody wants is never built.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
+from langgraph_async.pregel.outlet import TaskOutlet, message_id, muted, refuse
 from langgraph_async.stream.wanted import Wanted
 from langgraph_async.stream.writer import ChunkWriter, Drained
 
@@ -32,6 +33,7 @@ class Sink:
         subgraphs: Whether graphs inside the one that is streamed are listened to as well.
         shown: Ids of the questions that were already shown, so that one that passes through several graphs is
             shown once, where it was asked.
+        messages: Ids of the messages that were told, or that a node was given.
     """
 
     put: Callable[[Item], None]
@@ -40,6 +42,7 @@ class Sink:
     wanted: Wanted
     subgraphs: bool
     shown: set[str] = field(default_factory=set)
+    messages: set[str] = field(default_factory=set)
 
 
 class Sinks:
@@ -103,6 +106,31 @@ class Sinks:
                 sink.put_chunk((levels, "custom", chunk))
 
         return ChunkWriter(emit, buses[0] if buses else None, node=scope.task.name)
+
+    def tell(self, scope: TaskScope, mode: Literal["messages", "tools"], payload: Any) -> None:
+        """Tell something of messages (with its metadata) or tools; see `TaskScope.emit_message`."""
+        if not getattr(self, mode):
+            return
+        if scope.closed:
+            refuse(scope, mode)
+            return
+        if muted(scope):
+            return
+        scope.sign()
+        known = message_id(payload[0]) if mode == "messages" else None
+        for sink in self.all:
+            if getattr(sink.wanted, mode):
+                if known is not None:
+                    sink.messages.add(known)
+                sink.put_chunk((scope.run.ns_levels, mode, payload))
+
+    def outlet(self, scope: TaskScope, mode: Literal["messages", "tools"], tags: Sequence[str]) -> TaskOutlet | None:
+        """Return where one attempt of a task tells of messages or tools; None when nobody listens."""
+        if not getattr(self, mode) or muted(scope, tags):
+            return None
+        listening = [sink for sink in self.all if getattr(sink.wanted, mode)]
+        buses = [sink.bus for sink in listening if sink.bus is not None]
+        return TaskOutlet(scope, mode, buses, [sink.messages for sink in listening])
 
 
 def _as_set(keys: str | tuple[str, ...]) -> frozenset[str]:

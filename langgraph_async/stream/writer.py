@@ -15,7 +15,7 @@ class Drained(Protocol):
         ...
 
     async def room(self) -> None:
-        """Return when not too much of what is waiting now waits any longer."""
+        """Return when no more than a few items wait."""
         ...
 
 

@@ -20,6 +20,7 @@ from langgraph_async.pregel.namespace import without_ids
 from langgraph_async.pregel.node import Router, Write
 from langgraph_async.pregel.scope import TaskScope
 from langgraph_async.pregel.view import fresh_view
+from langgraph_async.pregel.whole_messages import note_input, told
 from langgraph_async.types import Command
 
 _PLAIN = (dict, list, tuple, str, int, float, Command, type(None))
@@ -43,12 +44,12 @@ async def _run_attempt(scope: TaskScope) -> list[Write]:
     node = task.node
     if scope.state.pending:
         scope.settle_in()
-    if task.routing_only:
-        writes = list(task.writes)
-    elif node.action is None:
-        writes = _written(scope, task.input)
-    else:
-        action = node.action
+    if scope.run.sinks.messages:
+        note_input(scope)
+    action = node.action
+    if action is None or task.routing_only:
+        return await _routed(scope, _written(scope, task.input) if not task.routing_only else list(task.writes))
+    try:
         try:
             if action.kind == "async" and not action.inject:
                 output = await action.func(task.input)
@@ -64,6 +65,9 @@ async def _run_attempt(scope: TaskScope) -> list[Write]:
             output = await _resolved(output, scope)
         scope.returned = output
         writes = output.writes if isinstance(output, _Written) else _written(scope, output)
+    finally:
+        if scope.open_streams:
+            await scope.close_streams()
     return await _routed(scope, writes)
 
 
@@ -92,8 +96,13 @@ async def _routed(scope: TaskScope, writes: list[Write]) -> list[Write]:
 
 
 def _written(scope: TaskScope, output: Any) -> list[Write]:
+    run = scope.run
     writes = list(scope.task.node.write(output))
-    return identified(scope.run.spec, writes) if scope.run.spec.deltas else writes
+    if scope.pushed:
+        writes = [*scope.take_pushed(), *writes]
+    if run.spec.deltas:
+        writes = identified(run.spec, writes)
+    return told(scope, writes) if run.sinks.messages else writes
 
 
 class _Written:
@@ -184,6 +193,8 @@ async def _collect(action: Action, scope: TaskScope) -> _Written:
                 scope.stepwise(written)
     finally:
         await items.aclose()
+    if scope.pushed:
+        parts.append(list(scope.take_pushed()))
     return _Written(_joined(scope, parts))
 
 
