@@ -46,15 +46,6 @@ class TracedTask(Protocol):
         """Tell whether an idle limit waits for signs of life."""
         ...
 
-    def emit_message(self, message: Any, metadata: dict[str, Any]) -> None:
-        """Tell those who listen for messages."""
-
-    def emit_tool_event(self, event: dict[str, Any]) -> None:
-        """Tell those who listen for tools."""
-
-    async def message_room(self) -> None:
-        """Wait until those who listen for messages keep up."""
-
 
 class Tracing(Protocol):
     """Tells callback handlers what happens in one run of one graph."""

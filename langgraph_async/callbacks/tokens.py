@@ -13,19 +13,20 @@ from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, LLMResul
 from langchain_core.tracers._streaming import _StreamingCallbackHandler
 
 from langgraph_async import ambient
-from langgraph_async.callbacks.port import TracedTask
 from langgraph_async.constants import TAG_HIDDEN, TAG_NOSTREAM
+from langgraph_async.stream.outlet import Outlet
 
 T = TypeVar("T")
 
 
 class _ModelCall:
-    """One call of a model: in which task it was made, and whether a token has come."""
+    """One call of a model: who listens to the task in which it was made, and whether a token has come."""
 
-    __slots__ = ("metadata", "scope", "streamed")
+    __slots__ = ("loop", "metadata", "outlet", "streamed")
 
-    def __init__(self, scope: TracedTask, metadata: dict[str, Any]) -> None:
-        self.scope = scope
+    def __init__(self, outlet: Outlet, loop: Any, metadata: dict[str, Any]) -> None:
+        self.outlet = outlet
+        self.loop = loop
         self.metadata = metadata
         self.streamed = False
 
@@ -67,7 +68,10 @@ class TokenHandler(BaseCallbackHandler, _StreamingCallbackHandler[Any]):
         if scope is None or not metadata or not {TAG_NOSTREAM, TAG_HIDDEN}.isdisjoint(tags or ()):
             return
         shown = [tag for tag in tags or () if not tag.startswith("seq:step")]
-        self._calls[run_id] = _ModelCall(scope, {**metadata, "tags": shown} if shown else metadata)
+        outlet = scope.outlet("messages", tags or ())
+        if outlet is not None:
+            told = {**metadata, "tags": shown} if shown else metadata
+            self._calls[run_id] = _ModelCall(outlet, scope.event_loop, told)
 
     async def on_llm_new_token(
         self,
@@ -82,9 +86,9 @@ class TokenHandler(BaseCallbackHandler, _StreamingCallbackHandler[Any]):
         if call is None or not isinstance(chunk, ChatGenerationChunk):
             return
         call.streamed = True
-        call.scope.emit_message(chunk.message, call.metadata)
-        if call.scope.event_loop is asyncio.get_running_loop():
-            await call.scope.message_room()
+        call.outlet.emit(chunk.message, call.metadata)
+        if call.loop is asyncio.get_running_loop():
+            await call.outlet.room()
 
     def on_llm_end(self, response: LLMResult, *, run_id: UUID, **kwargs: Any) -> None:  # noqa: ARG002
         """Tell the message of a model that gave no chunks."""
@@ -93,7 +97,7 @@ class TokenHandler(BaseCallbackHandler, _StreamingCallbackHandler[Any]):
             return
         for generations in response.generations:
             if generations and isinstance(generations[0], ChatGeneration):
-                call.scope.emit_message(generations[0].message, call.metadata)
+                call.outlet.emit(generations[0].message, call.metadata)
 
     def on_llm_error(self, error: BaseException, *, run_id: UUID, **kwargs: Any) -> None:  # noqa: ARG002
         """Forget the call."""

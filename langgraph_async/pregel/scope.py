@@ -18,11 +18,11 @@ from langgraph_async.aio.throttle import Permit
 from langgraph_async.config import RunnableConfig, merge_configs
 from langgraph_async.constants import CONF, END, MISSING, RESUME
 from langgraph_async.errors import GraphInterrupt, InvalidUpdateError, NodeError
-from langgraph_async.ids import interrupt_id
-from langgraph_async.pregel.answer import check_answer, same_value, schema_of
+from langgraph_async.pregel.answer import check_answer, schema_of
 from langgraph_async.pregel.life import LivingWriter, SignsOfLife
 from langgraph_async.pregel.model import RunScope, StepState
 from langgraph_async.pregel.namespace import memory_namespace
+from langgraph_async.pregel.question_ids import question_id
 from langgraph_async.pregel.task import HOLE, CallTask, RescueTask, Task
 from langgraph_async.runtime import NO_WRITER, ExecutionInfo, Runtime
 from langgraph_async.types import Interrupt
@@ -189,9 +189,9 @@ class TaskScope:
             try:
                 return check_answer(adapter, answer)
             except ValueError:
-                self.invalid[slot] = Interrupt(value, self._question_id(slot, value), response_schema=schema)
+                self.invalid[slot] = Interrupt(value, question_id(self, slot, value), response_schema=schema)
                 raise
-        question = Interrupt(value, self._question_id(slot, value), response_schema=schema)
+        question = Interrupt(value, question_id(self, slot, value), response_schema=schema)
         self.pauses.append(question)
         self.paused = True
         raise GraphInterrupt([question])
@@ -201,7 +201,7 @@ class TaskScope:
         if slot < len(answers) and answers[slot] is not HOLE:
             self.used = max(self.used, slot + 1)
             return answers[slot]
-        answer = self.run.answers.take(self._question_id(slot, value))
+        answer = self.run.answers.take(question_id(self, slot, value))
         if answer is MISSING:
             return MISSING
         while len(answers) <= slot:
@@ -209,32 +209,6 @@ class TaskScope:
         answers[slot] = answer
         self.used = max(self.used, slot + 1)
         return answer
-
-    def _question_id(self, slot: int, value: Any) -> str:
-        own = interrupt_id(self.task.ns, slot)
-        if any(known.id == own for known in self.task.asked):
-            return own
-        return self._carried_id(slot, value) or own
-
-    def _carried_id(self, slot: int, value: Any) -> str | None:
-        """Return the id under which an older checkpoint of this node already asked the question."""
-        taken = self.run.answers.taken
-        carried = [q for q in self.task.carried if q.id not in taken]
-        answers = self.task.answers
-        place = sum(1 for i in range(slot) if i >= len(answers) or answers[i] is HOLE)
-        if place < len(carried):
-            return carried[place].id
-        return self._carried_by_parent(value) if not place else None
-
-    def _carried_by_parent(self, value: Any) -> str | None:
-        # A graph inside begins anew after an edit around it, so its first question need not be the one that is open.
-        scope = self.around
-        while scope is not None:
-            for question in scope.task.carried:
-                if question.id not in self.run.answers.taken and same_value(question.value, value):
-                    return question.id
-            scope = scope.around
-        return None
 
     def reopen_invalid(self) -> None:
         """Forget the answers that did not fit, so that their questions can be answered again.
@@ -279,12 +253,6 @@ class TaskScope:
             StreamOverflowError: More chunks wait than a slow reader can be owed.
         """
         self.run.sinks.tell(self, "messages", (message, metadata))
-
-    async def message_room(self) -> None:
-        """Wait until those who listen for ``messages`` keep up."""
-        for sink in self.run.sinks.all:
-            if sink.wanted.messages and sink.bus is not None:
-                await sink.bus.room()
 
     def emit_tool_event(self, event: dict[str, Any]) -> None:
         """Tell those who listen for ``tools`` what happens in a tool's call, as `emit_message` does."""
