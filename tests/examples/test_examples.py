@@ -80,6 +80,7 @@ def test_every_example_is_tested() -> None:
         "folder_report.py",
         "human_approval.py",
         "map_reduce.py",
+        "rich_progress.py",
         "streaming_progress.py",
     }
 
@@ -116,6 +117,27 @@ def test_streaming_progress_shows_each_nodes_steps_before_its_update(tmp_path: P
         "updates: {'soup': {'served': ['soup']}}",
     ]
     assert lines[-1] == "values: {'served': ['bread', 'soup']}"
+
+
+def test_rich_progress_draws_a_full_bar_for_each_file(tmp_path: Path) -> None:
+    result = run("rich_progress.py", "3", cwd=tmp_path)
+
+    assert result.returncode == 0, result.stderr
+    *bars, total = result.stdout.splitlines()
+    assert [line.split()[0] for line in bars if "100%" in line] == ["file-00.txt", "file-01.txt", "file-02.txt"]
+    assert total == "3 files, 3300 bytes"
+
+
+def test_progress_without_rich_is_told_in_lines(tmp_path: Path) -> None:
+    program = f"import runpy, sys; sys.modules['rich'] = None; runpy.run_path({str(EXAMPLES / 'rich_progress.py')!r}, run_name='__main__')"
+    result = subprocess.run(
+        [sys.executable, "-c", program, "3"], cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False
+    )
+
+    assert result.returncode == 0, result.stderr
+    *lines, total = result.stdout.splitlines()
+    assert sorted(lines) == ["file-00.txt: done", "file-01.txt: done", "file-02.txt: done"]
+    assert total == "3 files, 3300 bytes"
 
 
 def test_the_folder_report_is_written_when_approved_in_advance(written: Report) -> None:
