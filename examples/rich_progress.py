@@ -66,7 +66,7 @@ class RichBars:
 @contextmanager
 def bars() -> Iterator[Bars]:
     try:
-        from rich.progress import Progress
+        from rich.progress import Progress  # noqa: PLC0415 - it may not be installed
     except ImportError:
         yield PlainBars()
         return

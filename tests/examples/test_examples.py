@@ -129,7 +129,8 @@ def test_rich_progress_draws_a_full_bar_for_each_file(tmp_path: Path) -> None:
 
 
 def test_progress_without_rich_is_told_in_lines(tmp_path: Path) -> None:
-    program = f"import runpy, sys; sys.modules['rich'] = None; runpy.run_path({str(EXAMPLES / 'rich_progress.py')!r}, run_name='__main__')"
+    path = str(EXAMPLES / "rich_progress.py")
+    program = f"import runpy, sys; sys.modules['rich'] = None; runpy.run_path({path!r}, run_name='__main__')"
     result = subprocess.run(
         [sys.executable, "-c", program, "3"], cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False
     )
