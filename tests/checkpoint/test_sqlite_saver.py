@@ -22,6 +22,7 @@ class TestFile(SaverContract):
             yield saver
 
 
+@pytest.mark.slow
 class TestMemory(SaverContract):
     @pytest.fixture
     async def saver(self) -> AsyncIterator[AsyncSqliteSaver]:

@@ -279,8 +279,8 @@ def kill_when_it_says(text: str, *arguments: str | Path, cwd: Path) -> None:
     [
         pytest.param("files to examine", marks=pytest.mark.slow),
         pytest.param("[1/150]", marks=pytest.mark.slow),
-        "[70/150]",
-        pytest.param("[p]review", marks=pytest.mark.slow),
+        pytest.param("[70/150]", marks=pytest.mark.slow),
+        "[p]review",
     ],
 )
 def test_the_folder_report_goes_on_where_it_was_killed(
@@ -294,7 +294,8 @@ def test_the_folder_report_goes_on_where_it_was_killed(
     assert (tmp_path / "two.md").read_text() == undisturbed
     assert result.stdout == undisturbed
     examined = [line for line in result.stderr.splitlines() if line.startswith("[")]
-    assert len(examined) < 150 or moment == "files to examine" or moment == "[1/150]"
+    if moment == "[p]review":  # before that, how much is stored when the kill comes is up to the machine
+        assert examined == []
 
 
 def test_the_folder_report_forgets_a_run_that_is_done(folder: Path, tmp_path: Path) -> None:

@@ -352,7 +352,7 @@ def test_a_delta_channel_equals_an_ordinary_one_at_every_checkpoint(
 
 @pytest.mark.slow
 @everywhere
-@settings(max_examples=50, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck))
 @programs
 def test_a_delta_channel_equals_an_ordinary_one_however_long_it_is_tried(
     saver: type[Fused], kind: str, program: Any, frequency: int

@@ -190,7 +190,7 @@ def test_in_memory(steps: list[Step]) -> None:
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("eager")
-@settings(max_examples=200, deadline=None, suppress_health_check=FIXTURES)
+@settings(max_examples=80, deadline=None, suppress_health_check=FIXTURES)
 @given(st.lists(STEPS, min_size=2, max_size=7))
 def test_in_memory_however_long_it_is_tried(steps: list[Step]) -> None:
     asyncio.run(check(memory, steps))
