@@ -23,7 +23,8 @@
     |  |- StreamOverflowError               a node wrote more than a slow reader can be owed
     |  |- TaskNotFound
     |  |- NodeCancelledError                a node raised CancelledError by itself
-    |  '- NodeTimeoutError                  a node ran longer than its policy allows
+    |  |- NodeTimeoutError                  a node ran longer than its policy allows
+    |  '- StepTimeoutError (TimeoutError)    a superstep took longer than the graph's `step_timeout`
     '- persisting
        |- ThreadConflictError               another run changed the thread first
        |- SerializationError (TypeError)    a value that cannot be stored, or stored bytes that cannot be read

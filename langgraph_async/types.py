@@ -40,14 +40,18 @@ MultitaskStrategy: TypeAlias = Literal["reject", "enqueue", "interrupt", "rollba
 # -- policies -----------------------------------------------------------------------------------------------
 
 
+_CLIENT_ERRORS: Final = {"httpx": "HTTPStatusError", "requests": "HTTPError"}
+"""Classes, by package, of the errors of HTTP clients that hold a server's answer."""
+
+
 def default_retry_on(exc: Exception) -> bool:
     """Tell whether `exc` looks like a passing fault: connection errors, 5xx answers and unknown errors are,
-    programming errors and other operating-system errors are not."""
+    programming errors, other answers and other operating-system errors are not."""
     if isinstance(exc, ConnectionError):
         return True
-    status = getattr(getattr(exc, "response", None), "status_code", None)
-    if type(exc).__module__.split(".")[0] in ("httpx", "requests") and isinstance(status, int):
-        return 500 <= status < 600
+    if any(_CLIENT_ERRORS.get(kind.__module__.partition(".")[0]) == kind.__name__ for kind in type(exc).__mro__):
+        status = getattr(getattr(exc, "response", None), "status_code", None)
+        return status is None or 500 <= status < 600
     permanent = (
         ValueError,
         TypeError,

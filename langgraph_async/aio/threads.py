@@ -111,18 +111,21 @@ async def wait_settled(
         The last cancellation that arrived, to be raised by the caller when it is done; None without one.
     """
     interrupted: asyncio.CancelledError | None = None
-    while not future.done():
-        try:
-            if interrupted is None:
-                await _ended(future)
-            else:
-                with anyio.CancelScope(shield=True):
+    try:
+        while not future.done():
+            try:
+                if interrupted is None:
                     await _ended(future)
-        except asyncio.CancelledError as exc:
-            interrupted = exc
-            if on_cancel is not None:
-                on_cancel()
-    return interrupted
+                else:
+                    with anyio.CancelScope(shield=True):
+                        await _ended(future)
+            except asyncio.CancelledError as exc:
+                interrupted = exc
+                if on_cancel is not None:
+                    on_cancel()
+        return interrupted
+    finally:
+        interrupted = None  # its traceback holds this frame
 
 
 async def _ended(future: asyncio.Future[Any]) -> None:

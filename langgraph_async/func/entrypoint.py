@@ -16,6 +16,7 @@ from langgraph_async.func.policies import Retries, Timeout, check_policies
 from langgraph_async.pregel.call import prepare, unwrap
 from langgraph_async.pregel.graph import Pregel
 from langgraph_async.pregel.node import PregelNode, Write
+from langgraph_async.pregel.old_names import renamed
 from langgraph_async.pregel.policies import checked_limit, retry_policies
 from langgraph_async.pregel.subgraphs import find_subgraphs
 from langgraph_async.serde.allowlist import collect_types
@@ -42,6 +43,7 @@ class entrypoint:  # noqa: N801
         retry_policy: When a failed function is tried again.
         timeout: Bounds each attempt: seconds, timedelta or policy. For async functions only.
         limit: How often it may start, and how many of it may run at once: shared with whatever has the same object.
+        deprecated: Old spellings: `retry`, `config_schema`.
 
     Raises:
         GraphBuildError: The function takes no input, is a generator, or cannot be run under its policies.
@@ -81,9 +83,14 @@ class entrypoint:  # noqa: N801
         retry_policy: Retries = None,
         timeout: Timeout = None,
         limit: Limiter | None = None,
+        **deprecated: Any,
     ) -> None:
         if inspect.isfunction(checkpointer):
             raise GraphBuildError("Use @entrypoint() with parentheses: its arguments come first, then the function.")
+        if deprecated:
+            old = renamed("entrypoint", deprecated, retry="retry_policy", config_schema="context_schema")
+            retry_policy = old.get("retry_policy") if retry_policy is None else retry_policy
+            context_schema = old.get("context_schema") if context_schema is None else context_schema
         self.checkpointer = checkpointer
         self.store = store
         self.cache = cache

@@ -17,6 +17,7 @@ from langgraph_async.pregel.call import injected, prepare
 from langgraph_async.pregel.call_order import know_name
 from langgraph_async.pregel.memo import namespace_of
 from langgraph_async.pregel.node import PregelNode, Write
+from langgraph_async.pregel.old_names import renamed
 from langgraph_async.pregel.policies import checked_limit, retry_policies
 from langgraph_async.types import CachePolicy, Limiter, RetryPolicy, TimeoutPolicy
 
@@ -152,6 +153,7 @@ def task(
     cache_policy: CachePolicy | None = None,
     timeout: Timeout = None,
     limit: Limiter | None = None,
+    **deprecated: Any,
 ) -> _Decorator: ...
 
 
@@ -171,6 +173,7 @@ def task(
     cache_policy: CachePolicy | None = None,
     timeout: Timeout = None,
     limit: Limiter | None = None,
+    **deprecated: Any,
 ) -> Any:
     """Make a function a task: a step that an entrypoint, a node or another task calls.
 
@@ -186,6 +189,7 @@ def task(
         cache_policy: How results are cached.
         timeout: Bounds each attempt: seconds, timedelta or policy. For async functions only.
         limit: How often its calls may start, and how many may run at once: shared with whatever has the same object.
+        deprecated: The old spelling `retry`.
 
     Raises:
         GraphBuildError: The function is a generator, or cannot be run under its policies.
@@ -195,6 +199,9 @@ def task(
         ... async def double(number: int) -> int:
         ...     return 2 * number
     """
+    if deprecated:
+        old = renamed("task", deprecated, retry="retry_policy")
+        retry_policy = old["retry_policy"] if retry_policy is None else retry_policy
     decorator = _Decorator(
         name,
         retry_policies(retry_policy, "a task" if name is None else f"task {name!r}"),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 from typing import Any, Final, Generic, Literal, Self
@@ -16,11 +15,11 @@ from langgraph_async.graph.compile import CompiledStateGraph, compile_graph
 from langgraph_async.graph.signature import command_destinations, first_parameter_schema
 from langgraph_async.graph.validate import check_drawing
 from langgraph_async.pregel.call import SupportsAinvoke, action_name, prepare
+from langgraph_async.pregel.old_names import renamed
 from langgraph_async.pregel.policies import checked_limit, retry_policies
 from langgraph_async.pregel.suggest import did_you_mean
 from langgraph_async.types import All, CachePolicy, Checkpointer, Limiter, RetryPolicy, TimeoutPolicy, TracePolicy
 from langgraph_async.typing import ContextT, InputT, OutputT, StateT
-from langgraph_async.warnings import LangGraphDeprecatedSinceV05, LangGraphDeprecatedSinceV10
 
 logger: Final = logging.getLogger("langgraph_async")
 
@@ -66,7 +65,7 @@ class StateGraph(Blueprint, Generic[StateT, ContextT, InputT, OutputT]):
         Raises:
             SchemaError: A schema declares something that cannot work.
         """
-        old = _renamed(
+        old = renamed(
             "StateGraph", deprecated, config_schema="context_schema", input="input_schema", output="output_schema"
         )
         super().__init__(
@@ -118,7 +117,7 @@ class StateGraph(Blueprint, Generic[StateT, ContextT, InputT, OutputT]):
         Raises:
             GraphBuildError: The name is taken, reserved or not allowed, or there is nothing to do.
         """
-        old = _renamed("add_node", deprecated, retry="retry_policy", input="input_schema")
+        old = renamed("add_node", deprecated, retry="retry_policy", input="input_schema")
         name, target = self._named(node, action)
         self._check_name(name)
         ends = _ends(name, target, destinations)
@@ -402,23 +401,6 @@ def _timeout(name: str, value: float | timedelta | TimeoutPolicy | None) -> Time
         return TimeoutPolicy.coerce(value)
     except ValueError as exc:
         raise GraphBuildError(f"The timeout of {name!r} cannot be used: {exc}.") from exc
-
-
-def _renamed(caller: str, given: Mapping[str, Any], **new_names: str) -> dict[str, Any]:
-    """Return deprecated arguments under their new names, with a warning for each."""
-    found: dict[str, Any] = {}
-    for old, value in given.items():
-        if old not in new_names:
-            raise TypeError(
-                f"{caller}() got an unexpected keyword argument {old!r}.{did_you_mean(old, new_names.values())}"
-            )
-        warnings.warn(
-            f"`{old}` is deprecated and will be removed. Please use `{new_names[old]}` instead.",
-            LangGraphDeprecatedSinceV10 if old == "config_schema" else LangGraphDeprecatedSinceV05,
-            stacklevel=3,
-        )
-        found[new_names[old]] = value
-    return found
 
 
 __all__ = ["CompiledStateGraph", "StateGraph"]

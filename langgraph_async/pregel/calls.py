@@ -374,6 +374,10 @@ def _own_cancellation(name: str, error: asyncio.CancelledError) -> NodeCancelled
 
 def _fail(future: asyncio.Future[Any], error: BaseException) -> None:
     """Give a future an error that nobody has to look at."""
+    if isinstance(error, GeneratorExit):
+        # Raised at an `await`, it would close the caller's coroutine instead of failing it.
+        raised, error = error, RuntimeError("A task raised GeneratorExit.")
+        error.__cause__ = raised
     future.set_exception(error)
     future.exception()
 

@@ -28,7 +28,7 @@ class Lease:
 
     Attributes:
         thread_id: The thread.
-        task: The asyncio task that hosts the run.
+        task: The asyncio task that hosts the run, as long as it does.
         loop: Its event loop.
         done: Set when the thread is given back.
         closing: The run is coming to its end; whoever wants the thread need only wait.
@@ -168,6 +168,7 @@ async def holding(
             raise _taken_over(lease, thread_id)
     finally:
         release(saver, thread_id, lease)
+        lease.task = None  # what that task comes to may hold the run, which holds this
 
 
 def _stopped_by_other(lease: Lease) -> bool:

@@ -51,6 +51,7 @@ from langgraph_async.pregel.step.emit import emit_interrupts, emit_task_result, 
 from langgraph_async.pregel.step.rescue import rescue
 from langgraph_async.pregel.stored import by_task
 from langgraph_async.pregel.task import CallTask, RescueTask, Task
+from langgraph_async.pregel.traceback_trim import trimmed
 from langgraph_async.pregel.whole_messages import told
 
 Store: TypeAlias = Callable[[TaskWrites, bool], None]
@@ -435,6 +436,7 @@ class PregelRunner:
     def _cancelled(self, scope: TaskScope, exc: asyncio.CancelledError) -> asyncio.CancelledError | None:
         me = asyncio.current_task()
         if self._aborting or (me is not None and me.cancelling()):
+            exc.with_traceback(trimmed(exc.__traceback__))  # the engine's frames hold the task, which holds this
             self._save(commit.failure(scope, exc))
             return exc
         error = NodeCancelledError(scope.task.name)

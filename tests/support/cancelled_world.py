@@ -12,6 +12,7 @@ from typing_extensions import TypedDict
 from langgraph_async import START, Send, StateGraph
 from langgraph_async.aio.clock import FakeClock
 from langgraph_async.constants import ERROR_HANDLER_PREFIX
+from langgraph_async.func import task
 from langgraph_async.types import RetryPolicy
 
 
@@ -120,12 +121,27 @@ class World:
         async def send(arg):
             return await self.node(f"send{arg}")(arg, lambda chunk: None)
 
+        @task
+        async def called(name):
+            return await self.node(name)({}, lambda chunk: None)
+
+        async def calls(state):
+            self.started.append("calls")
+            try:
+                await asyncio.gather(called("call1"), called("call2"))
+                self.done.append("calls")
+                return {"log": ["calls"]}
+            finally:
+                self.ended.append("calls")
+
         builder = StateGraph(State)
         builder.add_node("first", self.node("first"))
         builder.add_node("gen", self.generator("gen"))
         builder.add_node("sync", self.sync("sync"))
         builder.add_node("subs", subs)
         builder.add_node("send", send)
+        builder.add_node("calls", calls)
+        builder.add_node("timed", self.node("timed"), timeout=50)
         builder.add_node(
             "tried",
             self.failing("tried"),
@@ -133,7 +149,7 @@ class World:
             error_handler=self.node("tried_rescued"),
         )
         builder.add_edge(START, "first")
-        for name in ("gen", "sync", "subs", "tried"):
+        for name in ("gen", "sync", "subs", "tried", "calls", "timed"):
             builder.add_edge("first", name)
         builder.add_conditional_edges("gen", lambda state: [Send("send", n) for n in range(3)])
         graph = builder.compile(checkpointer=self.saver)
@@ -148,12 +164,13 @@ class World:
         assert len(asyncio.all_tasks()) == 1, asyncio.all_tasks()
         assert sorted(self.started) == sorted(self.ended)
         assert not self.saver.leases
+        assert [each for each in asyncio.get_running_loop()._asyncgens if each.ag_running or each.ag_frame] == []
 
     async def check_goes_on(self, durability: str) -> None:
         kept = await stored(self.graph, self.on, self.saver)
         shown = (await self.graph.aget_state(self.on)).next
         # A handler that has not finished is shown under its own name, and its node as finished.
-        still = (*kept.next, *(name.removeprefix(ERROR_HANDLER_PREFIX) for name in shown), "in")
+        still = (*kept.next, *(name.removeprefix(ERROR_HANDLER_PREFIX) for name in shown), "in", "call1", "call2")
         finished = {name for name in self.done if kept.checkpoints and not name.startswith(still)}
         out = await self.graph.ainvoke(None if kept.checkpoints else {"log": []}, self.on, durability=durability)
 
@@ -161,4 +178,4 @@ class World:
         assert [name for name in self.done if name in finished and self.done.count(name) > 1] == []
 
 
-EXPECTED = ["first", "gen1", "gen2", "subs", "sync", "tried_rescued", "send0", "send1", "send2"]
+EXPECTED = ["first", "calls", "gen1", "gen2", "subs", "sync", "timed", "tried_rescued", "send0", "send1", "send2"]
