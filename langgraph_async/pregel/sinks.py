@@ -42,6 +42,15 @@ class Sink:
     shown: set[str] = field(default_factory=set)
 
 
+def plain_sink(take: Callable[[tuple[str, ...], str, Any], Any], modes: frozenset[str], *, subgraphs: bool) -> Sink:
+    """Return a listener that takes everything at once: namespace levels, mode and payload of each item."""
+
+    def put(item: Item) -> None:
+        take(*item)
+
+    return Sink(put=put, put_chunk=put, bus=None, wanted=Wanted.of(modes), subgraphs=subgraphs)
+
+
 class Sinks:
     """The listeners of one run of one graph.
 
