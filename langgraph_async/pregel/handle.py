@@ -61,6 +61,10 @@ class _Feed:
         if self.bus is not None:
             await self.bus.drain()
 
+    async def room(self) -> None:
+        if self.bus is not None:
+            await self.bus.room()
+
     async def boundary(self) -> None:
         if self.recorder is not None:
             await self.recorder.boundary()

@@ -61,10 +61,12 @@ class Sinks:
         result_keys: The channels that the run returns; not always those it shows.
         result_set: The same as a set.
         values, updates, custom, messages, tools, tasks, checkpoints: Whether anybody wants these.
+        buses: Where readers fetch what they listen to.
     """
 
     __slots__ = (
         "all",
+        "buses",
         "checkpoints",
         "custom",
         "key_set",
@@ -82,6 +84,7 @@ class Sinks:
         self, sinks: tuple[Sink, ...], keys: str | tuple[str, ...], result_keys: str | tuple[str, ...]
     ) -> None:
         self.all = sinks
+        self.buses = tuple(s.bus for s in sinks if s.bus is not None)
         self.keys = keys
         self.key_set = _as_set(keys)
         self.result_keys = result_keys
@@ -98,17 +101,24 @@ class Sinks:
         """Return the sinks that listen to graphs inside this one too."""
         return tuple(s for s in self.all if s.subgraphs)
 
+    async def room(self) -> None:
+        """Return when no listener has much to read: what is neither a superstep of a stream's graph nor a node's
+        chunk waits here.
+        """
+        for bus in self.buses:
+            await bus.room()
+
     def chunk_writer(self, scope: TaskScope) -> ChunkWriter:
         """Return a writer of custom chunks for one attempt of a task."""
         levels = scope.run.ns_levels
         listening = [s for s in self.all if s.wanted.custom]
-        buses = [s.bus for s in listening if s.bus is not None]
+        buses = tuple(s.bus for s in listening if s.bus is not None)
 
         def emit(chunk: Any) -> None:
             for sink in listening:
                 sink.put_chunk((levels, "custom", chunk))
 
-        return ChunkWriter(emit, buses[0] if buses else None, node=scope.task.name)
+        return ChunkWriter(emit, buses, node=scope.task.name, loop=scope.run.event_loop)
 
 
 def _as_set(keys: str | tuple[str, ...]) -> frozenset[str]:
