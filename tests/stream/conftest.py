@@ -28,7 +28,7 @@ async def open_log(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncItera
     dsns: list[str] = []
     async with AsyncExitStack() as stack:
 
-        async def opened(kind: str, **options: Any) -> EventLog:
+        async def opened(kind: str, *, place: str | None = None, **options: Any) -> EventLog:
             if kind == "memory":
                 return InMemoryEventLog(**options)
             if kind == "sqlite":
@@ -36,6 +36,8 @@ async def open_log(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncItera
                 return SqliteEventLog(
                     await stack.enter_async_context(AsyncSqliteSaver.from_conn_string(path)), **options
                 )
+            if place is not None:
+                dsns.append(place)
             if not dsns:
                 dsns.append(await _new_database(request.getfixturevalue("postgres_dsn"), stack))
             dsn = dsns[0]

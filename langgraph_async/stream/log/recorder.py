@@ -102,10 +102,10 @@ class Recorder:
             closing = spawn(self._close(status, error, reason), name="langgraph_async_record_end")
             interrupted = await wait_settled(closing) or interrupted
         self.log.live.pop(self.run_id, None)
+        if self.broadcast.failure is not None:
+            raise self.broadcast.failure  # which may be why the run was cancelled
         if interrupted is not None:
             raise interrupted
-        if self.broadcast.failure is not None:
-            raise self.broadcast.failure
 
     # -- inside -------------------------------------------------------------------------------------------------
 

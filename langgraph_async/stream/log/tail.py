@@ -49,28 +49,25 @@ async def follow(
 
 async def _next_batch(log: EventLog, run_id: str, after: int, live: Broadcast | None) -> Sequence[Event]:
     while True:
-        here = live or _live(log, run_id)
-        if here is not None:
-            events = here.since(after)
+        live = live or _live(log, run_id)
+        if live is not None:
+            events = live.since(after)
             if events:
                 return events
-            if events is not None and not here.ended:
-                await _check_ahead(log, run_id, after, here)
-                await here.changed()
+            if events is not None and not live.ended:
+                if after <= live.stored:
+                    await live.changed()
+                else:
+                    await log.aread(run_id, after)  # says so, unless the event was stored just now
                 continue
-            if here.failure is not None:
-                raise here.failure
+            if live.failure is not None:
+                raise live.failure
         page = await log.aread(run_id, after)
         if page.events or page.run.status != "running":
             return page.events
-        if _live(log, run_id) is None:
+        if live is None and _live(log, run_id) is None:
             _check_alive(log, page.run)
             await log.clock.sleep(log.poll_s)
-
-
-async def _check_ahead(log: EventLog, run_id: str, after: int, here: Broadcast) -> None:
-    if after > here.stored:
-        await log.aread(run_id, after)
 
 
 def _live(log: EventLog, run_id: str) -> Broadcast | None:
