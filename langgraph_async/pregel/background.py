@@ -45,17 +45,20 @@ class BackgroundRuns:
         """Return the runs on a thread, the oldest first."""
         return [run for run in self if run.thread_id == thread_id]
 
-    def adopt(self, run: Run) -> None:
-        """Hold a run until it ends."""
+    def adopt(self, run: Run, *, logs: bool = True) -> None:
+        """Hold a run until it ends; what it fails with is not logged if somebody else looks after that."""
         if not run.done() and id(run) not in self._runs:
             self._runs[id(run)] = run
-            run.on_done(self._ended)
+            run.on_done(self._ended if logs else self._forget)
 
-    def _ended(self, run: Run) -> None:
+    def _forget(self, run: Run) -> None:
         self._runs.pop(id(run), None)
         if self._changed is not None:
             self._changed.set_result(None)
             self._changed = None
+
+    def _ended(self, run: Run) -> None:
+        self._forget(run)
         error = run.failure()
         if error is not None and not isinstance(error, GraphBubbleUp):
             _log.error("%r failed in the background", run, exc_info=error)

@@ -149,6 +149,12 @@ class Run:
             return _ending(error)[0]
         return "paused" if self._feed.paused else "done"
 
+    async def ended(self) -> None:
+        """Return when the run has ended, in whatever way."""
+        self._check_outside()
+        if not self._work.done():
+            await asyncio.wait([self._work])
+
     def failure(self) -> BaseException | None:
         """Return what the run failed with; None while it goes on, and if it ended in another way."""
         return None if self.status != "failed" else self._work.exception()
@@ -211,9 +217,7 @@ class Run:
         return self._result().__await__()
 
     async def _result(self) -> Any:
-        self._check_outside()
-        if not self._work.done():
-            await asyncio.wait([self._work])
+        await self.ended()
         return self._work.result()
 
     async def __aiter__(self) -> AsyncGenerator[Any, None]:

@@ -1,0 +1,1 @@
+"""Adapters to what others make, each with an extra of its own."""
