@@ -16,7 +16,9 @@
 | pydantic model (a langchain message, too) | object of its fields, as ``model_dump`` gives them |
 | exception | object of ``type``, ``code`` (or null) and ``message`` |
 | numpy scalar, numpy array | number, array |
-| anything else, and what is nested more than a hundred deep | object of ``type`` (the class's name) and ``repr`` |
+| anything else | object of ``type`` (the class's name) and ``repr`` |
+
+So are integers of thousands of digits, and what is nested more than a hundred deep.
 """
 
 from __future__ import annotations
@@ -39,6 +41,8 @@ from langgraph_async.types import Interrupt
 
 _DEPTH: Final = 100
 _REPR: Final = 500
+_INT_BITS: Final = 10_000
+"""Python writes no integers of many more digits."""
 _NO_NUMBERS: Final = {math.inf: "Infinity", -math.inf: "-Infinity"}
 
 
@@ -69,6 +73,10 @@ def _plain(value: Any, depth: int) -> Any:
         return _by_shape(value, depth - 1)
     except Exception:  # noqa: BLE001 - properties, iterators and the like of others
         return _shown(value)
+
+
+def _int(value: int, _: int) -> Any:
+    return int(value) if value.bit_length() < _INT_BITS else _shown(value)
 
 
 def _float(value: float, _: int) -> Any:
@@ -111,7 +119,7 @@ def _interrupt(value: Interrupt[Any], depth: int) -> dict[str, Any]:
 _CONVERTERS: Final[tuple[tuple[Any, Callable[[Any, int], Any]], ...]] = (
     (Enum, lambda value, depth: _plain(value.value, depth)),
     (str, lambda value, _: str.__str__(value)),
-    (int, lambda value, _: int(value)),
+    (int, _int),
     (float, _float),
     (Interrupt, _interrupt),
     (Mapping, _object),
