@@ -219,7 +219,7 @@ class _Routes:
         self._graph = graph
         self._log = event_log
         self._stream_mode = stream_mode if isinstance(stream_mode, str) else list(stream_mode)
-        self._on_disconnect = on_disconnect
+        self._on_disconnect: Literal["cancel", "continue"] = on_disconnect
         self._running = BackgroundRuns()
         self.events: dict[str, Any] = {}
         self.input_type: TypeAdapter[Any] | None = None

@@ -132,9 +132,7 @@ def test_messages_show_their_fields() -> None:
     assert jsonable((AIMessageChunk("h"), {"langgraph_node": "n"}))[0]["content"] == "h"
 
 
-@pytest.mark.parametrize(
-    "value", [object(), Odd(), OddModel(), OddMapping(a=1), lambda: 0, Point, iter([]), ..., 1 << 20_000]
-)
+@pytest.mark.parametrize("value", [object(), Odd(), OddModel(), OddMapping(a=1), lambda: 0, Point, iter([]), ...])
 def test_odd_values_are_shown(value: Any) -> None:
     found = jsonable({"a": [value]})["a"][0]
     assert set(found) == {"type", "repr"}
