@@ -47,6 +47,8 @@ class GraphEventResponse(Response):
     The run begins when the response is sent. When the client goes away, it is cancelled, and has ended when the
     response has; or it goes on, with ``on_disconnect="continue"``. A slow client holds the run back.
 
+    Who comes back to a run after its last event gets a 204, which tells browsers to stop asking.
+
     A request that cannot be served (the thread is busy, the input has no use, the log does not have the run) gets an
     answer with that status as long as nothing was sent; later on, it is told as an ``error`` event.
 
@@ -155,7 +157,11 @@ class GraphEventResponse(Response):
                     await JSONResponse({"detail": error_data(exc)}, status)(scope, receive, send)
                     return
         async with lock:
-            await send({"type": "http.response.body", "body": b"", "more_body": False})
+            if self._started:
+                await send({"type": "http.response.body", "body": b"", "more_body": False})
+            else:  # there is nothing left of the run, and so a browser asks no more
+                self._started = True
+                await Response(status_code=204, headers={"x-run-id": self.headers["x-run-id"]})(scope, receive, send)
 
     async def _beat(self, send: Send, lock: asyncio.Lock) -> None:
         while True:
