@@ -53,6 +53,7 @@ class BackgroundRuns:
 
     def _forget(self, run: Run) -> None:
         self._runs.pop(id(run), None)
+        run.failure()  # asyncio is not to report it as well
         if self._changed is not None:
             self._changed.set_result(None)
             self._changed = None

@@ -396,3 +396,77 @@ async def test_a_graph_in_a_node_can_neither_outlast_it_nor_have_a_log_of_its_ow
         return {"x": refused}
 
     assert (await chain(calls=calls).ainvoke({}))["x"] == 2
+
+
+# -- the handle --------------------------------------------------------------------------------------------------
+
+
+async def test_a_handle_says_how_its_run_stands_and_ended():
+    async def bad(state):
+        raise ConnectionError("no")
+
+    async def asks(state):
+        interrupt("?")
+
+    gate = Gate()
+    running = chain(gate=gate).start({})
+    await gate.reached.wait()
+    assert running.status == "running"
+    running.cancel()
+    runs = [
+        running,
+        abc().start({}),
+        chain(bad=bad).start({}),
+        chain(saver=InMemorySaver(), asks=asks).start({}, on("t")),
+    ]
+    seen = []
+    for run in runs:
+        run.on_done(seen.append)
+        await run.ended()
+    await asyncio.sleep(0)
+
+    assert [run.status for run in runs] == ["cancelled", "done", "failed", "paused"]
+    assert [type(run.failure()) for run in runs] == [type(None), type(None), ConnectionError, type(None)]
+    assert len(seen) == 4
+
+
+async def test_a_handle_gives_all_events_with_the_end(log):
+    run = abc().start({}, stream_mode="updates", event_log=log, run_id="r")
+    await run.ended()
+
+    assert [(e.seq, e.mode) async for e in run.events()] == [(1, "updates"), (2, "updates"), (3, "updates"), (4, "end")]
+    async with abc().start({}) as plain:
+        with pytest.raises(RuntimeError, match="event_log="):
+            await anext(plain.events())
+
+
+async def test_a_logged_run_has_one_reader_that_drives(log):
+    gate = Gate()
+    async with chain(a=logs("a"), gate=gate).start({}, stream_mode="updates", event_log=log) as run:
+        first = aiter(run)
+        await anext(first)
+        with pytest.raises(RuntimeError, match="one reader"):
+            await anext(aiter(run))
+        await first.aclose()
+        await gate.reached.wait()
+
+
+async def test_a_run_of_another_event_loop_is_read_by_looking_at_the_log(log):
+    gate = Gate()
+    graph = chain(a=logs("a"), gate=gate)
+    run = graph.start({}, stream_mode="updates", event_log=log, run_id="r")
+    await gate.reached.wait()
+
+    def elsewhere():
+        return asyncio.run(read(graph, log, run_id="r"))
+
+    reading = asyncio.get_running_loop().run_in_executor(None, elsewhere)
+    gate.opened.set()
+    await run
+    assert [p["seq"] for p in await reading] == [1, 2]
+
+
+def test_the_blocking_stream_takes_a_log_too(log):
+    parts = list(abc().stream({}, stream_mode="updates", version="v2", event_log=log, run_id="r"))
+    again = list(abc().stream(None, stream_mode="updates", version="v2", event_log=log, run_id="r", resume_from=1))
+    assert again == parts[1:]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 from collections.abc import AsyncIterator
 from contextlib import aclosing, asynccontextmanager
 from typing import Any
@@ -358,6 +359,24 @@ async def test_a_slow_client_holds_its_run_back(client: httpx.AsyncClient) -> No
         assert written < 3_000
         rest = [event async for event in events]
     assert len(rest) == 3_000
+
+
+async def test_a_client_is_told_that_its_run_was_drained(client: httpx.AsyncClient, caplog: Any) -> None:
+    gate = Gate()
+    graph = chain(gate=gate, b=logs("b"))
+    async with serving(app_of(graph)) as url:
+        streaming = asyncio.create_task(all_events(client, "POST", f"{url}/run"))
+        await gate.reached.wait()
+        for run in background_runs():
+            run.drain("maintenance")
+        gate.opened.set()
+        found = await streaming
+        del run
+        gc.collect()
+
+    assert [e.event for e in found] == ["updates", "end"]
+    assert found[-1].data == {"status": "drained", "reason": "maintenance"}
+    assert "never retrieved" not in caplog.text
 
 
 # -- shutdown ----------------------------------------------------------------------------------------------------
