@@ -12,6 +12,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import aclosing
 from typing import Any, Final, Literal
+from urllib.parse import quote, unquote
 
 from starlette.responses import JSONResponse, Response
 from starlette.types import Receive, Scope, Send
@@ -180,7 +181,7 @@ class GraphEventResponse(Response):
         await send({"type": "http.response.body", "body": body, "more_body": True})
 
     def _record(self, run_id: str, event: Event, data: Any) -> bytes:
-        number = f"id: {run_id}:{event.seq}\n" if self._numbered else ""
+        number = f"id: {shown_id(run_id)}:{event.seq}\n" if self._numbered else ""
         return f"{number}event: {event.mode}\ndata: {self._encode(data)}\n\n".encode()
 
     def _told(self, error: dict[str, Any]) -> bytes:
@@ -207,8 +208,9 @@ class GraphEventResponse(Response):
     async def _begun(self) -> AsyncGenerator[tuple[str, Event], None]:
         run = self._graph.start(self._input, self._config, event_log=self._log, run_id=self._run_id, **self._options)
         run_id = run.run_id or ""
-        self.headers["x-run-id"] = run_id
-        background_runs().adopt(run, logs=self._continues)
+        self.headers["x-run-id"] = shown_id(run_id)
+        background_runs().adopt(run, logs=False)
+        run.on_done(_log_failure)
         if self._on_run is not None:
             self._on_run(run)
         try:
@@ -225,11 +227,7 @@ class GraphEventResponse(Response):
         """Raise what a run has failed with if that is the request's fault, and can still be said as such."""
         await run.ended()
         failure = run.failure()
-        if failure is None:
-            return
-        if status_of(failure) is None:
-            log.error("%r failed", run, exc_info=failure)
-        elif not self._started:
+        if failure is not None and status_of(failure) is not None and not self._started:
             raise failure
 
     async def _resumed(self, last_event_id: str) -> AsyncGenerator[tuple[str, Event], None]:
@@ -237,10 +235,21 @@ class GraphEventResponse(Response):
         if not self._numbered:
             raise ConfigError("There is no event log, so nothing can be come back to: Last-Event-ID has no use here.")
         run_id = await find_run(self._log, named or self._run_id, thread_of(self._graph, self._config))
-        self.headers["x-run-id"] = run_id
+        self.headers["x-run-id"] = shown_id(run_id)
         async with aclosing(follow(self._log, run_id, after)) as events:
             async for event in events:
                 yield run_id, event
+
+
+def _log_failure(run: Run) -> None:
+    failure = run.failure()
+    if failure is not None and status_of(failure) is None:
+        log.error("%r failed", run, exc_info=failure)
+
+
+def shown_id(run_id: str) -> str:
+    """Return a run's id as it can stand in a header and in an event."""
+    return quote(run_id, safe="-._~:/")
 
 
 def parse_event_id(text: str) -> tuple[str | None, int]:
@@ -252,7 +261,7 @@ def parse_event_id(text: str) -> tuple[str | None, int]:
     run_id, _, number = text.strip().rpartition(":")
     if not number.isascii() or not number.isdigit() or len(number) > 18:
         raise ConfigError(f"{text!r} is not the id of an event: those are numbers, or 'run:number'.")
-    return run_id or None, int(number)
+    return unquote(run_id) or None, int(number)
 
 
 __all__ = ["GraphEventResponse", "parse_event_id"]

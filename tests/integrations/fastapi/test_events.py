@@ -279,6 +279,16 @@ async def test_the_same_post_with_an_event_id_runs_nothing_twice(
     assert end.status_code == 204
 
 
+async def test_a_run_id_cannot_break_the_stream(client: httpx.AsyncClient, log: InMemoryEventLog) -> None:
+    run_id = "a b\r\n\nevent: end\ndata: \u00e9%"
+    async with serving(app_of(chain(a=logs("a")), event_log=log, run_id=run_id)) as url:
+        first = await all_events(client, "POST", f"{url}/run")
+        again = await all_events(client, "POST", f"{url}/run", headers={"Last-Event-ID": str(first[0].id)})
+
+    assert [e.event for e in first] == ["updates", "end"]
+    assert again == first[1:]
+
+
 async def test_reconnecting_after_every_event_gives_each_exactly_once(
     client: httpx.AsyncClient, log: InMemoryEventLog
 ) -> None:
