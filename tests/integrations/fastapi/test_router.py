@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import aclosing
+from pathlib import Path
 from typing import Annotated, Any
 
 import pytest
@@ -20,9 +21,11 @@ from web_server import all_events, listening, run_tasks, serving
 
 from langgraph_async import START, Runtime, Send, StateGraph, interrupt
 from langgraph_async.checkpoint.memory import InMemorySaver
+from langgraph_async.checkpoint.sqlite import AsyncSqliteSaver
 from langgraph_async.integrations.fastapi import drain_runs, graph_router
 from langgraph_async.pregel import background_runs
 from langgraph_async.stream.log import InMemoryEventLog
+from langgraph_async.stream.log.sqlite import SqliteEventLog
 
 
 class Gate:
@@ -399,3 +402,35 @@ async def test_the_description_of_the_api_is_complete(client: httpx.AsyncClient)
     assert "text/event-stream" in operations["GET /threads/{thread_id}/stream"]["responses"]["200"]["content"]
     assert '"log"' in operations["POST /threads/{thread_id}/invoke"]["description"]
     assert "RunResult" in described["components"]["schemas"]
+
+
+# -- several workers ---------------------------------------------------------------------------------------------
+
+
+async def test_a_client_comes_back_to_another_worker(client: httpx.AsyncClient, tmp_path: Path) -> None:
+    gate = Gate()
+    path = tmp_path / "threads.db"
+    opened = AsyncSqliteSaver.from_conn_string
+    async with opened(path) as one, opened(path) as two:
+        first = app_of(
+            chain(saver=one, a=logs("a"), gate=gate, b=logs("b")),
+            event_log=SqliteEventLog(one),
+            on_disconnect="continue",
+        )
+        second = app_of(
+            chain(saver=two, a=logs("a"), gate=gate, b=logs("b")), event_log=SqliteEventLog(two, poll_s=0.001)
+        )
+        async with serving(first) as here, serving(second) as there:
+            connection = listening(client, "POST", f"{here}/threads/t/stream", json={"input": {}})
+            async with connection as reader, aclosing(aiter(reader)) as events:
+                seen = [await anext(events)]
+            await gate.reached.wait()
+            headers = {"Last-Event-ID": str(seen[0].id)}
+            coming_back = asyncio.create_task(all_events(client, "GET", f"{there}/threads/t/stream", headers=headers))
+            gate.opened.set()
+            seen += await coming_back
+            state = (await client.get(f"{there}/threads/t/state")).json()
+
+    assert [str(e.id).split(":")[1] for e in seen] == ["1", "2", "3", "4"]
+    assert seen[-1].data == {"status": "done"}
+    assert state["values"] == {"log": ["a", "gate", "b"]}
