@@ -21,6 +21,7 @@
     |  |- GraphRecursionError (RecursionError)
     |  |- UnreachedJoinError                the run ended while a join still waited
     |  |- StreamOverflowError               a node wrote more than a slow reader can be owed
+    |  |- RunFailedError (RuntimeError)     a run that is read from its log did not end well
     |  |- TaskNotFound
     |  |- NodeCancelledError                a node raised CancelledError by itself
     |  |- NodeTimeoutError                  a node ran longer than its policy allows
@@ -29,6 +30,7 @@
        |- ThreadConflictError               another run changed the thread first
        |- SerializationError (TypeError)    a value that cannot be stored, or stored bytes that cannot be read
        |  '- EncryptionError                a stored row that the keys do not open where it stands
+       |- EventLogError (RuntimeError)      a log of events cannot give what was asked of it
        '- StorageError (RuntimeError)       the database refused, or cannot be used now
 
     GraphBubbleUp (BaseException: `except Exception` in a node cannot swallow it)
@@ -308,6 +310,28 @@ class StreamOverflowError(LangGraphError):
     code = "STREAM_OVERFLOW"
 
 
+class RunFailedError(LangGraphError, RuntimeError):
+    """A run that is read from its event log failed, or was cancelled. Whoever started it has its own exception.
+
+    Attributes:
+        run_id: The run.
+        status: ``"failed"`` or ``"cancelled"``.
+        error_type: Name of the exception's class, or None.
+        error_code: Its `code`, or None when it has none.
+    """
+
+    code = "RUN_FAILED"
+
+    def __init__(
+        self, message: str, *, run_id: str, status: str, error_type: str | None = None, error_code: str | None = None
+    ) -> None:
+        super().__init__(message)
+        self.run_id = run_id
+        self.status = status
+        self.error_type = error_type
+        self.error_code = error_code
+
+
 class TaskNotFound(LangGraphError):
     """A distributed executor was asked for a task that does not exist."""
 
@@ -454,6 +478,24 @@ class EncryptionError(SerializationError):
         super().__init__(message, path=path)
         self.reason = reason
         self.where = dict(where or {})
+
+
+class EventLogError(LangGraphError, RuntimeError):
+    """A log of events cannot give, or take, what was asked of it.
+
+    Attributes:
+        run_id: The run.
+        reason: ``"unknown"`` (there is no such run), ``"exists"`` (a run with this id is in the log already),
+            ``"dropped"`` (events after the named one are no longer kept), ``"ahead"`` (the named event was never
+            stored) or ``"lost"`` (the process that ran it ended without a word).
+    """
+
+    code = "EVENT_LOG"
+
+    def __init__(self, message: str, *, run_id: str, reason: str) -> None:
+        super().__init__(message)
+        self.run_id = run_id
+        self.reason = reason
 
 
 class StorageError(LangGraphError, RuntimeError):

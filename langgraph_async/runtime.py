@@ -22,6 +22,9 @@ class _NoWriter:
     async def drain(self) -> None:
         """Return at once."""
 
+    def drain_blocking(self) -> None:
+        """Return at once."""
+
 
 def _no_heartbeat() -> None:
     """Do nothing: the attempt has no idle timeout."""

@@ -233,12 +233,14 @@ class Calls:
         if call.cancelled or call.future.cancelled():
             call.cancelled = True
             return None, asyncio.CancelledError()
-        if limiter is not None:
-            try:
+        try:
+            if self._run.sinks.buses:
+                await self._run.sinks.room()
+            if limiter is not None:
                 await limiter.acquire()
-            except asyncio.CancelledError as exc:
-                return None, exc
-            scope.holds_slot = True
+                scope.holds_slot = True
+        except asyncio.CancelledError as exc:
+            return None, exc
         if scope.task.node.retry_policy:
             scope.note_beginning()
         value, error = await self._perform(scope)

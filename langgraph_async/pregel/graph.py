@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import copy
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Mapping, Sequence
+from contextlib import aclosing
 from datetime import timedelta
 from typing import Any, ClassVar, Generic, Literal, Self, overload
 
@@ -23,7 +24,7 @@ from langgraph_async.pregel.blocking import BlockingView
 from langgraph_async.pregel.builder import NodeBuilder
 from langgraph_async.pregel.check import check_graph
 from langgraph_async.pregel.edit import bulk_update
-from langgraph_async.pregel.handle import Startable, result_of
+from langgraph_async.pregel.handle import Startable, result_of, with_run_id
 from langgraph_async.pregel.inspect import history, snapshot
 from langgraph_async.pregel.memo import namespaces
 from langgraph_async.pregel.model import GraphSpec, RunScope, make_spec
@@ -32,9 +33,11 @@ from langgraph_async.pregel.policies import retry_policies, step_seconds
 from langgraph_async.pregel.run_stream import RunStreams
 from langgraph_async.pregel.schema_view import SchemaView
 from langgraph_async.pregel.session import run_graph
-from langgraph_async.pregel.sinks import Item, Sink
+from langgraph_async.pregel.sinks import Sink, plain_sink
+from langgraph_async.pregel.streams import Call, Follow, end_stream, followed, streamed
 from langgraph_async.runtime import RunControl
 from langgraph_async.stream.bus import Bus
+from langgraph_async.stream.log.base import EventLog
 from langgraph_async.stream.parts import Collector, Mappers, Namespace, check_version, shape
 from langgraph_async.stream.printing import printer
 from langgraph_async.stream.wanted import Wanted, parse_modes
@@ -308,12 +311,12 @@ class Pregel(Startable, RunStreams, SchemaView, BlockingView, Generic[StateT, Co
         """
         modes, is_list = parse_modes(stream_mode, "values")
         options = _options(config, context, output_keys, interrupt_before, interrupt_after, durability, control)
-        mappers = self._mappers(output_keys)
+        mappers = self.mappers(output_keys)
         sinks: list[Sink] = []
         collector: Collector | None = None
         if is_list or modes != {"values"}:
             collector = Collector(version, modes, is_list=is_list, subgraphs=subgraphs, mappers=mappers)
-            sinks.append(_sink(_spread(collector), modes, subgraphs=subgraphs))
+            sinks.append(plain_sink(collector, modes, subgraphs=subgraphs))
         check_version(version)
         sinks.extend(self._printers(print_mode, debug))
         run = self._begin(options, tuple(sinks), self.output_channels)
@@ -340,6 +343,10 @@ class Pregel(Startable, RunStreams, SchemaView, BlockingView, Generic[StateT, Co
         subgraphs: bool = False,
         debug: bool | None = None,
         version: Literal["v1", "v2"] = "v1",
+        event_log: EventLog | None = None,
+        run_id: str | None = None,
+        resume_from: int | None = None,
+        on_disconnect: Literal["cancel", "continue"] = "cancel",
     ) -> AsyncGenerator[Any, None]:
         """Run the graph and yield what happens in it.
 
@@ -365,14 +372,41 @@ class Pregel(Startable, RunStreams, SchemaView, BlockingView, Generic[StateT, Co
             subgraphs: Include the items of nested graphs; then every item says its namespace.
             debug: As for `ainvoke`.
             version: ``"v1"`` yields bare payloads or tuples, ``"v2"`` always a `StreamPart`.
+            event_log: Where the parts are kept before they are yielded; v2 parts then have a number, ``seq``.
+            run_id: The run's id, in place of that of the config; with a log, one is made if there is none.
+            resume_from: Start no run, but yield the parts of one in the log, those after this number: stored ones
+                and those to come. Which run says `run_id`; by default it is the newest of the thread.
+            on_disconnect: ``"continue"`` lets the run go on when the generator is left; see `background_runs`.
 
         Raises:
+            EventLogError: The log does not have the run, or not what comes after `resume_from`.
+            RunFailedError: The run that is read from the log failed, or was cancelled.
             BaseException: As for `ainvoke`, after everything that came before was yielded.
         """
+        if event_log is not None or resume_from is not None or on_disconnect != "cancel":
+            call = Call(
+                context,
+                stream_mode,
+                print_mode,
+                output_keys,
+                interrupt_before,
+                interrupt_after,
+                durability,
+                control,
+                subgraphs,
+                debug,
+                version,
+            )
+            follow = Follow(event_log, run_id, resume_from, on_disconnect)
+            async with aclosing(followed(self, input, config, call, follow)) as parts:
+                async for part in parts:
+                    yield part
+            return
+        config = with_run_id(config, run_id)
         parent = calling_task(self, config)
         modes, is_list = parse_modes(stream_mode, "values" if names_task(config, parent) else self.stream_mode)
         options = _options(config, context, output_keys, interrupt_before, interrupt_after, durability, control)
-        mappers = self._mappers(output_keys)
+        mappers = self.mappers(output_keys)
         form = shape(version, is_list=is_list, subgraphs=subgraphs, mappers=mappers)
         bus = Bus()
         own = Sink(put=bus.put_fact, put_chunk=bus.put, bus=bus, wanted=Wanted.of(modes), subgraphs=subgraphs)
@@ -381,14 +415,14 @@ class Pregel(Startable, RunStreams, SchemaView, BlockingView, Generic[StateT, Co
         if run.ns:
             mappers[run.ns_levels] = mappers[()]
         held: list[Any] = []
-        work = spawn(_streamed(run, input, bus, held.append), name=f"{self.name} run")
+        work = spawn(streamed(run, input, bus, held.append), name=f"{self.name} run")
         try:
             async for item in bus:
                 yield form(*item)
             await wait_settled(work)
             work.result()
         finally:
-            await _end_stream(work, bus, held)
+            await end_stream(work, bus, held)
 
     async def abatch(
         self,
@@ -432,7 +466,8 @@ class Pregel(Startable, RunStreams, SchemaView, BlockingView, Generic[StateT, Co
         call = parent.enter_graph() if parent is not None else 0
         return make_run(self, self.spec, options, parent=parent, sinks=sinks, default_keys=default_keys, call=call)
 
-    def _mappers(self, output_keys: str | Sequence[str] | None) -> dict[Namespace, Mappers]:
+    def mappers(self, output_keys: str | Sequence[str] | None = None) -> dict[Namespace, Mappers]:
+        """Return how v2 parts make values instances of the graph's schemas."""
         schemas = self.schemas
         if schemas is None:
             return {(): Mappers()}
@@ -442,7 +477,7 @@ class Pregel(Startable, RunStreams, SchemaView, BlockingView, Generic[StateT, Co
         modes, _ = parse_modes(print_mode, (), option="print_mode")
         if debug or (debug is None and self.debug):
             modes = modes | {"updates", "values"}
-        return [_sink(_spread(printer(modes)), modes, subgraphs=False)] if modes else []
+        return [plain_sink(printer(modes), modes, subgraphs=False)] if modes else []
 
     # -- state --------------------------------------------------------------------------------------------------
 
@@ -563,34 +598,3 @@ def _options(
         durability=durability,
         control=control,
     )
-
-
-def _spread(take: Callable[[Any, str, Any], Any]) -> Callable[[Item], None]:
-    return lambda item: take(*item)
-
-
-def _sink(put: Callable[[Item], None], modes: frozenset[str], *, subgraphs: bool) -> Sink:
-    return Sink(put=put, put_chunk=put, bus=None, wanted=Wanted.of(modes), subgraphs=subgraphs)
-
-
-async def _streamed(run: RunScope, value: Any, bus: Bus, on_lease: Callable[[Any], None]) -> None:
-    boundary: Callable[[], Awaitable[None]] = bus.boundary
-    try:
-        await run_graph(run, value, boundary, on_lease, lambda: bus.closed)
-    finally:
-        bus.close()
-
-
-async def _end_stream(work: asyncio.Task[None], bus: Bus, held: Sequence[Any]) -> None:
-    """End a stream's run and wait for it, however often the wait is cancelled."""
-    for lease in held:
-        lease.closing = True
-    if work.done():
-        return
-    work.cancel()
-    bus.close()
-    interrupted = await wait_settled(work)
-    if not work.cancelled():
-        work.exception()
-    if interrupted is not None:
-        raise interrupted

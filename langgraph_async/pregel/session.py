@@ -91,7 +91,7 @@ async def _run_inside(
     run.parent.host_graph()
     goes_on = False
     try:
-        loop = await _run(run, value, boundary, stopped)
+        loop = await _run(run, value, _with_room(run, boundary), stopped)
         goes_on = True
     except Exception:
         goes_on = True  # the node may handle it
@@ -99,6 +99,21 @@ async def _run_inside(
     finally:
         await run.parent.leave_graph(wait=goes_on)
     return loop
+
+
+def _with_room(run: RunScope, boundary: Callable[[], Awaitable[None]] | None) -> Callable[[], Awaitable[None]] | None:
+    """Return what a nested graph awaits between supersteps: also those who read the graphs around it, and hear it."""
+    sinks = run.sinks
+    if not sinks.buses:
+        return boundary
+    if boundary is None:
+        return sinks.room
+
+    async def both() -> None:
+        await sinks.room()
+        await boundary()
+
+    return both
 
 
 async def _run_leased(

@@ -45,6 +45,15 @@ class Sink:
     messages: set[str] = field(default_factory=set)
 
 
+def plain_sink(take: Callable[[tuple[str, ...], str, Any], Any], modes: frozenset[str], *, subgraphs: bool) -> Sink:
+    """Return a listener that takes everything at once: namespace levels, mode and payload of each item."""
+
+    def put(item: Item) -> None:
+        take(*item)
+
+    return Sink(put=put, put_chunk=put, bus=None, wanted=Wanted.of(modes), subgraphs=subgraphs)
+
+
 class Sinks:
     """The listeners of one run of one graph.
 
@@ -55,10 +64,12 @@ class Sinks:
         result_keys: The channels that the run returns; not always those it shows.
         result_set: The same as a set.
         values, updates, custom, messages, tools, tasks, checkpoints: Whether anybody wants these.
+        buses: Where readers fetch what they listen to.
     """
 
     __slots__ = (
         "all",
+        "buses",
         "checkpoints",
         "custom",
         "key_set",
@@ -76,6 +87,7 @@ class Sinks:
         self, sinks: tuple[Sink, ...], keys: str | tuple[str, ...], result_keys: str | tuple[str, ...]
     ) -> None:
         self.all = sinks
+        self.buses = tuple(s.bus for s in sinks if s.bus is not None)
         self.keys = keys
         self.key_set = _as_set(keys)
         self.result_keys = result_keys
@@ -92,20 +104,27 @@ class Sinks:
         """Return the sinks that listen to graphs inside this one too."""
         return tuple(s for s in self.all if s.subgraphs)
 
+    async def room(self) -> None:
+        """Return when no listener has much to read: what is neither a superstep of a stream's graph nor a node's
+        chunk waits here.
+        """
+        for bus in self.buses:
+            await bus.room()
+
     def chunk_writer(self, scope: TaskScope) -> ChunkWriter:
         """Return a writer of custom chunks for one attempt of a task."""
         levels = scope.run.ns_levels
         listening = [s for s in self.all if s.wanted.custom]
         # Tokens and tool events are chunks, too: who tells these waits for their reader by the same writer.
-        buses = [
+        buses = tuple(
             s.bus for s in self.all if s.bus is not None and (s.wanted.custom or s.wanted.messages or s.wanted.tools)
-        ]
+        )
 
         def emit(chunk: Any) -> None:
             for sink in listening:
                 sink.put_chunk((levels, "custom", chunk))
 
-        return ChunkWriter(emit, buses[0] if buses else None, node=scope.task.name)
+        return ChunkWriter(emit, buses, node=scope.task.name, loop=scope.run.event_loop)
 
     def tell(self, scope: TaskScope, mode: Literal["messages", "tools"], payload: Any) -> None:
         """Tell something of messages (with its metadata) or tools; see `TaskScope.emit_message`."""

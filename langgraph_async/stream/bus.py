@@ -57,6 +57,7 @@ class Bus:
         "_inbox",
         "_items",
         "_loop",
+        "_nudged",
         "_reader",
         "_rooms",
         "_soft_limit",
@@ -78,6 +79,7 @@ class Bus:
         self._handed = 0
         self._consumed = _NOBODY_ASKS
         self._reader: asyncio.Future[None] | None = None
+        self._nudged = False
         self._drains: _Line = deque()
         self._rooms: _Line = deque()
         self._boundaries: _Line = deque()
@@ -192,7 +194,7 @@ class Bus:
         A reader that is cancelled here has lost nothing and may come back.
 
         Returns:
-            Whether an item is there for `get_nowait`; False at the end of the stream.
+            Whether the stream goes on: an item is there for `get_nowait`, or somebody called `nudge`.
 
         Raises:
             RuntimeError: Somebody is waiting already: there is one reader.
@@ -217,7 +219,16 @@ class Bus:
                 raise
             finally:
                 self._reader = None
+            if self._nudged:
+                break
+        self._nudged = False
         return True
+
+    def nudge(self) -> None:
+        """Let a reader that waits go on without an item. Nothing happens when nobody waits."""
+        if self._reader is not None:
+            self._nudged = True
+            self._wake()
 
     def __aiter__(self) -> Self:
         """Iterate as the one reader; stopping early leaves the bus open."""

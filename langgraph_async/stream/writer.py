@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any, Protocol
 
 
@@ -24,16 +25,25 @@ class ChunkWriter:
 
     Args:
         emit: Takes a chunk to the stream; must be callable from the thread that the node runs in.
-        bus: What `drain` waits for, or None if nobody reads while the run goes on.
+        buses: What `drain` waits for; none if nobody reads while the run goes on.
         node: Name of the node, for the warning.
+        loop: The event loop of the run, for `drain_blocking`.
     """
 
-    __slots__ = ("_bus", "_closed", "_emit", "_node")
+    __slots__ = ("_buses", "_closed", "_emit", "_loop", "_node")
 
-    def __init__(self, emit: Callable[[Any], None], bus: Drained | None = None, *, node: str) -> None:
+    def __init__(
+        self,
+        emit: Callable[[Any], None],
+        buses: Collection[Drained] = (),
+        *,
+        node: str,
+        loop: asyncio.AbstractEventLoop | None = None,
+    ) -> None:
         self._emit = emit
-        self._bus = bus
+        self._buses = buses
         self._node = node
+        self._loop = loop
         self._closed = False
 
     def __call__(self, chunk: Any, /) -> None:
@@ -57,8 +67,27 @@ class ChunkWriter:
 
     async def drain(self) -> None:
         """Wait until the reader has taken all chunks that are waiting. Call it in a loop that writes a lot."""
-        if self._bus is not None and not self._closed:
-            await self._bus.drain()
+        if not self._closed:
+            for bus in self._buses:
+                await bus.drain()
+
+    def drain_blocking(self) -> None:
+        """Do what `drain` does, in a plain function that runs in a worker thread.
+
+        Raises:
+            RuntimeError: It was called in the event loop, which it would block.
+        """
+        if not self._buses or self._closed or self._loop is None:
+            return
+        try:
+            asyncio.get_running_loop()
+        except RuntimeError:
+            asyncio.run_coroutine_threadsafe(self.drain(), self._loop).result()
+            return
+        raise RuntimeError(
+            f"Node '{self._node}' called writer.drain_blocking() on a running event loop, which it would block. Use "
+            "`await writer.drain()` there."
+        )
 
     def close(self) -> None:
         """Refuse all further chunks. The engine calls it as soon as the task is done."""

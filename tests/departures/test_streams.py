@@ -11,7 +11,7 @@ import pytest
 from drawings import State, chain, logs, says
 from threads import on
 
-from langgraph_async import START, StateGraph, get_stream_writer
+from langgraph_async import START, StateGraph, entrypoint, get_stream_writer, task
 from langgraph_async.checkpoint.memory import InMemorySaver
 from langgraph_async.errors import StreamOverflowError
 from langgraph_async.stream.bus import HARD_LIMIT, SOFT_LIMIT
@@ -364,3 +364,177 @@ async def test_a_stream_that_was_never_started_costs_nothing():
 
     assert ran == []
     assert logs
+
+
+# -- F9: everybody who writes waits for the reader -----------------------------------------------------------------
+
+
+async def slow(stream, each):
+    async for item in stream:
+        each(item)
+        for _ in range(3):
+            await asyncio.sleep(0)
+
+
+def looping(steps, *, writes=False):
+    """A graph of one node that runs `steps` times, and may write a chunk each time."""
+    ran = []
+
+    async def turn(state, writer):
+        ran.append(1)
+        if writes:
+            writer(len(ran))
+        return {"x": len(ran)}
+
+    builder = StateGraph(State)
+    builder.add_node("turn", turn)
+    builder.add_edge(START, "turn")
+    builder.add_conditional_edges("turn", lambda _: "turn" if len(ran) < steps else "__end__")
+    return builder.compile(name="inner"), ran
+
+
+@pytest.mark.parametrize("mode", ["updates", "custom"])
+async def test_a_nested_graph_waits_for_a_reader_that_hears_it(mode):
+    inner, ran = looping(1_500, writes=True)
+    read = most = 0
+
+    async def calls(state):
+        await inner.ainvoke({}, {"recursion_limit": 2_000})
+
+    def each(item):
+        nonlocal read, most
+        read += 1
+        most = max(most, len(ran) - read)
+
+    await slow(chain(calls=calls).astream({}, stream_mode=mode, subgraphs=True), each)
+
+    assert len(ran) == 1_500
+    assert most <= SOFT_LIMIT + 10
+
+
+async def test_a_nested_graph_that_nobody_hears_waits_for_nobody():
+    inner, ran = looping(600)
+
+    async def calls(state, writer):
+        writer("held")
+        await inner.ainvoke({}, {"recursion_limit": 700})
+
+    stream = chain(calls=calls).astream({}, stream_mode="custom")
+    await anext(stream)
+    for _ in range(20_000):
+        if len(ran) == 600:
+            break
+        await asyncio.sleep(0)
+    assert len(ran) == 600
+    await stream.aclose()
+
+
+async def test_draining_in_a_graph_that_its_caller_streams_waits_for_the_outer_reader_too():
+    written = read = most = 0
+
+    async def writes(state, writer):
+        nonlocal written, most
+        for _ in range(1_000):
+            written += 1
+            writer(written)
+            await writer.drain()
+            most = max(most, written - read)
+
+    inner = chain(writes=writes)
+
+    async def calls(state):
+        async for _ in inner.astream({}, stream_mode="custom"):
+            pass
+
+    def each(_):
+        nonlocal read
+        read += 1
+
+    await slow(chain(calls=calls).astream({}, stream_mode="custom", subgraphs=True), each)
+
+    assert read == 1_000
+    assert most <= 2
+
+
+async def test_the_calls_of_a_workflow_wait_for_the_reader():
+    done = read = most = 0
+
+    @task
+    async def call(n):
+        nonlocal done
+        done += 1
+        return n
+
+    @entrypoint()
+    async def workflow(value):
+        nonlocal most
+        for n in range(1_500):
+            await call(n)
+            most = max(most, done - read)
+        return done
+
+    def each(_):
+        nonlocal read
+        read += 1
+
+    await slow(workflow.astream(1, stream_mode="updates"), each)
+
+    assert done == 1_500
+    assert most <= SOFT_LIMIT + 10
+
+
+async def test_a_node_in_a_thread_can_wait_for_the_reader():
+    written = read = most = 0
+
+    def writes(state, writer):
+        nonlocal written, most
+        for _ in range(300):
+            written += 1
+            writer(written)
+            writer.drain_blocking()
+            most = max(most, written - read)
+
+    def each(_):
+        nonlocal read
+        read += 1
+
+    await slow(chain(writes=writes).astream({}, stream_mode="custom"), each)
+
+    assert read == 300
+    assert most <= 2
+
+
+async def test_a_thread_that_waits_for_a_reader_who_leaves_goes_on():
+    went_on = threading.Event()
+
+    def writes(state, writer):
+        for n in range(10):
+            writer(n)
+        writer.drain_blocking()
+        went_on.set()
+
+    stream = chain(writes=writes).astream({}, stream_mode="custom")
+    await anext(stream)
+    await stream.aclose()
+    assert went_on.is_set()
+
+
+async def test_waiting_for_the_reader_in_the_event_loop_is_refused():
+    async def writes(state, writer):
+        with pytest.raises(RuntimeError, match=r"await writer\.drain"):
+            writer.drain_blocking()
+
+    async for _ in chain(writes=writes).astream({}, stream_mode="custom"):
+        pass
+
+
+@pytest.mark.parametrize("read_by", ["nobody", "ainvoke"])
+async def test_a_thread_whose_chunks_nobody_reads_does_not_wait(read_by):
+    def writes(state, writer):
+        writer(1)
+        writer.drain_blocking()
+        return {"x": 1}
+
+    graph = chain(writes=writes)
+    found = await (graph.start({}, stream_mode="custom") if read_by == "nobody" else graph.ainvoke({}))
+    assert found["x"] == 1

@@ -77,12 +77,42 @@ def report_row(report: str, path: str) -> str:
 
 def test_every_example_is_tested() -> None:
     assert {path.name for path in EXAMPLES.glob("*.py")} == {
+        "fastapi_chat.py",
         "folder_report.py",
         "human_approval.py",
         "map_reduce.py",
+        "reconnecting_client.py",
         "rich_progress.py",
         "streaming_progress.py",
     }
+
+
+def test_the_chat_streams_its_answers_and_pays_when_a_person_agrees(tmp_path: Path) -> None:
+    pytest.importorskip("fastapi", reason="FastAPI is not installed (pip install fastapi)")
+
+    result = run("fastapi_chat.py", cwd=tmp_path)
+
+    assert result.returncode == 0, result.stderr
+    assert result.stdout.splitlines() == [
+        "> good morning",
+        "You said: good morning [done]",
+        "> pay 500 to Bob",
+        "PAY 500 Bob [paused]",
+        "asked: Pay 500 to Bob?",
+        "Paid 500 to Bob.",
+    ]
+
+
+def test_the_reconnecting_client_misses_nothing(tmp_path: Path) -> None:
+    pytest.importorskip("fastapi", reason="FastAPI is not installed (pip install fastapi)")
+
+    result = run("reconnecting_client.py", cwd=tmp_path)
+
+    assert result.returncode == 0, result.stderr
+    assert result.stdout.splitlines() == [
+        "20 lines, from 'line 1' to 'line 20', over 4 connections",
+        "without gaps or repeats: True",
+    ]
 
 
 def test_human_approval_pauses_and_goes_on_with_the_corrected_amount(tmp_path: Path) -> None:

@@ -32,7 +32,7 @@ async def test_a_chunk_after_the_task_is_done_is_refused_with_the_nodes_name() -
 
 async def test_drain_waits_for_the_reader() -> None:
     bus = Bus()
-    writer = ChunkWriter(bus.put, bus, node="a")
+    writer = ChunkWriter(bus.put, (bus,), node="a")
     writer("x")
     drain = asyncio.ensure_future(writer.drain())
     await asyncio.sleep(0)
@@ -46,7 +46,7 @@ async def test_drain_waits_for_the_reader() -> None:
 @pytest.mark.parametrize("closed", [True, False])
 async def test_drain_returns_at_once_without_a_reader(closed: bool) -> None:
     bus = Bus() if closed else None
-    writer = ChunkWriter(lambda chunk: None, bus, node="a")
+    writer = ChunkWriter(lambda chunk: None, () if bus is None else (bus,), node="a")
     if bus is not None:
         bus.put("x")
         writer.close()
@@ -56,7 +56,7 @@ async def test_drain_returns_at_once_without_a_reader(closed: bool) -> None:
 
 async def test_a_node_that_drains_never_hits_the_limit_however_much_it_writes() -> None:
     bus = Bus(soft_limit=4, hard_limit=8)
-    writer = ChunkWriter(bus.put, bus, node="a")
+    writer = ChunkWriter(bus.put, (bus,), node="a")
     longest = 0
 
     async def node() -> None:

@@ -155,6 +155,16 @@ class AsyncPostgresSaver(BaseCheckpointSaver[str]):
         saver._prepare(source, schema, ttl_s, claims_of(conn_string, source, options) if claims else None)
         return saver
 
+    @property
+    def source(self) -> Source:
+        """Where connections come from, for what keeps tables of its own beside the checkpoints."""
+        return self._source
+
+    @property
+    def schema(self) -> str | None:
+        """Schema of the tables, or None for the first one of the connection's `search_path`."""
+        return self._tables.schema
+
     async def setup(self) -> None:
         """Create what is missing of the tables. Any number of processes may do so at once.
 

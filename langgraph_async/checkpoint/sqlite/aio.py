@@ -127,6 +127,11 @@ class AsyncSqliteSaver(BaseCheckpointSaver[str]):
         saver._prepare(Database(os.fspath(conn_string), options), ttl_s, claims)
         return saver
 
+    @property
+    def database(self) -> Database:
+        """The database, for what keeps tables of its own beside the checkpoints."""
+        return self._database
+
     async def setup(self) -> None:
         """Open the database and create what is missing in it; every other method does so when needed."""
         await self._database.opened()
