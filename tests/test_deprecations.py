@@ -6,8 +6,9 @@ import pytest
 from typing_extensions import TypedDict
 
 from langgraph_async.errors import NodeInterrupt
+from langgraph_async.func import entrypoint, task
 from langgraph_async.graph import MessageGraph, StateGraph
-from langgraph_async.types import GraphOutput, Interrupt
+from langgraph_async.types import GraphOutput, Interrupt, RetryPolicy
 from langgraph_async.warnings import (
     LangGraphDeprecatedSinceV05,
     LangGraphDeprecatedSinceV10,
@@ -51,6 +52,9 @@ def test_a_category_knows_its_versions(category, since, removal) -> None:
     [
         (LangGraphDeprecatedSinceV05, lambda: StateGraph(State, input=State)),
         (LangGraphDeprecatedSinceV10, lambda: StateGraph(State, config_schema=State)),
+        (LangGraphDeprecatedSinceV05, lambda: task(retry=RetryPolicy())),
+        (LangGraphDeprecatedSinceV05, lambda: entrypoint(retry=RetryPolicy())),
+        (LangGraphDeprecatedSinceV10, lambda: entrypoint(config_schema=State)),
         (LangGraphDeprecatedSinceV10, MessageGraph),
         (LangGraphDeprecatedSinceV10, lambda: NodeInterrupt("x")),
         (LangGraphDeprecatedSinceV10, lambda: Interrupt("x", "a").interrupt_id),

@@ -21,6 +21,7 @@ from langgraph_async.pregel.message_ids import identified, settled
 from langgraph_async.pregel.model import RunScope, StepState
 from langgraph_async.pregel.node import Write
 from langgraph_async.pregel.renames import check_nodes_exist
+from langgraph_async.pregel.scope import TaskScope
 from langgraph_async.pregel.step.apply import apply_tasks
 from langgraph_async.pregel.step.ingest import (
     answers_of,
@@ -98,6 +99,7 @@ class Intake:
             self._journal.begin(loaded)
         if goes_on:
             assert loaded.checkpoint is not None
+            _note_continued(run)
             check_nodes_exist(run.spec, loaded.checkpoint, run.config.thread_id)
             await self._resume(value, loaded)
             if run.tracing is not None:
@@ -269,6 +271,16 @@ class Intake:
             if self._journal is not None:
                 for row in rows:
                     self._journal.store(row, False)
+
+
+def _note_continued(run: RunScope) -> None:
+    """Note that the results of the tasks around a graph that goes on follow from what is stored, too."""
+    while run.parent is not None:
+        scope: TaskScope | None = run.parent
+        run = run.parent.run
+        while scope is not None:
+            scope.task.continued = True
+            scope = scope.caller
 
 
 def recall(run: RunScope, state: StepState, tasks: list[Task]) -> None:

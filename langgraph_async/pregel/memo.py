@@ -6,28 +6,22 @@ taken before it runs, as a node may change its input.
 
 from __future__ import annotations
 
-import dis
-import functools
-import hashlib
 import logging
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Final
-from weakref import WeakKeyDictionary
 
 import xxhash
 
-from langgraph_async.constants import CACHE_NS_WRITES, CONTROL_WRITES, RETURN
-from langgraph_async.pregel.call import Action, unwrap
+from langgraph_async.constants import CACHE_NS_WRITES, CONTROL_WRITES, RETURN, TASKS
+from langgraph_async.pregel.digest import digest, path_of
 from langgraph_async.pregel.node import PregelNode, Write
 from langgraph_async.pregel.task import CallTask, RescueTask, Task
-from langgraph_async.types import CacheKey, CachePolicy
+from langgraph_async.types import CacheKey, CachePolicy, Send
 
 if TYPE_CHECKING:
     from langgraph_async.pregel.model import RunScope
 
 logger: Final = logging.getLogger("langgraph_async")
-_SIMPLE: Final = (str, bytes, int, float, complex, bool, type(None))
-_digests: WeakKeyDictionary[PregelNode, str] = WeakKeyDictionary()
 
 
 class Memo:
@@ -57,7 +51,7 @@ class Memo:
             found = {}
         known: dict[Task, list[Write]] = {}
         for task, key in wanted.items():
-            writes = self._writes(found.get((key.ns, key.key)))
+            writes = self._writes(task, found.get((key.ns, key.key)))
             if writes is None:
                 self._keys[task] = key
             else:
@@ -65,9 +59,14 @@ class Memo:
         return known
 
     def note(self, task: Task, writes: Sequence[Write], *, answered: bool) -> None:
-        """Note the result of a task, to be kept, unless it depends on an answer that somebody gave meanwhile."""
+        """Note the result of a task, to be kept, unless it depends on an answer or an edit that was given meanwhile."""
         key = self._keys.pop(task, None)
-        if key is not None and not answered and not any(channel in CONTROL_WRITES for channel, _ in writes):
+        if (
+            key is not None
+            and not answered
+            and not task.continued
+            and not any(channel in CONTROL_WRITES for channel, _ in writes)
+        ):
             self._fresh[key] = list(writes)
 
     async def keep(self) -> None:
@@ -95,6 +94,8 @@ class Memo:
         policy = self._policy(task)
         if policy is None or task.routing_only or task.answers or task.asked or task.error is not None:
             return None
+        if self._run.replay is not None and self._run.replay.leads_into(task.ns):
+            return None
         try:
             if isinstance(task, CallTask):
                 args, kwargs = task.input
@@ -102,11 +103,12 @@ class Memo:
             else:
                 own = policy.key_func(task.input)
             content = own.encode() if isinstance(own, str) else bytes(own)
+            content = digest(task.node).encode() + content
         except Exception as exc:  # noqa: BLE001
             self._warn(f"has no key for the input of {task.name!r}, which runs without it", exc)
             return None
         namespace = namespace_of(task.node) if isinstance(task, CallTask) else self._namespace(task)
-        return CacheKey(namespace, xxhash.xxh3_128_hexdigest(digest(task.node).encode() + content), policy.ttl)
+        return CacheKey(namespace, xxhash.xxh3_128_hexdigest(content), policy.ttl)
 
     def _policy(self, task: Task) -> CachePolicy | None:
         if isinstance(task, CallTask):
@@ -116,16 +118,21 @@ class Memo:
     def _namespace(self, task: Task) -> tuple[str, ...]:
         return namespace_of(task.node, task.name, self._run.spec.name)
 
-    def _writes(self, found: Any) -> list[Write] | None:
-        """Return cached writes; None when there are none, or they are not such as the graph takes."""
+    def _writes(self, task: Task, found: Any) -> list[Write] | None:
+        """Return cached writes; None when there are none, or they are not such as the task makes."""
         if not isinstance(found, (list, tuple)):
             return None
         if not all(isinstance(write, (list, tuple)) and len(write) == 2 for write in found):
             return None
-        channels = self._run.spec.channels
-        if not all(channel == RETURN or channel in channels for channel, _ in found):
-            return None
-        return [(channel, value) for channel, value in found]
+        writes = [(channel, value) for channel, value in found]
+        if isinstance(task, CallTask):
+            return writes if [channel for channel, _ in writes] == [RETURN] else None
+        return writes if all(self._is_write(channel, value) for channel, value in writes) else None
+
+    def _is_write(self, channel: Any, value: Any) -> bool:
+        if not isinstance(channel, str) or channel not in self._run.spec.channels:
+            return False
+        return channel != TASKS or isinstance(value, Send)
 
     def _warn(self, what: str, exc: Exception) -> None:
         logger.warning("The cache of graph %r %s: %r", self._run.spec.name, what, exc)
@@ -133,93 +140,10 @@ class Memo:
 
 def namespace_of(node: PregelNode, name: str | None = None, graph: str | None = None) -> tuple[str, ...]:
     """Return where results are cached: by function, and for nodes by node and graph."""
-    function = "" if node.action is None else _path(node.action.original)
+    function = "" if node.action is None else path_of(node.action.original)
     return (CACHE_NS_WRITES, function, *(part for part in (name, graph) if part is not None))
 
 
 def namespaces(nodes: Iterable[tuple[str, PregelNode]], graph: str) -> list[tuple[str, ...]]:
     """Return where the results of some nodes of a graph are cached."""
     return [namespace_of(node, name, graph) for name, node in nodes]
-
-
-def digest(node: PregelNode) -> str:
-    """Return what tells a node from others of the same name: what its functions do, and what follows from them.
-
-    The same in every process with the same code and Python version.
-    """
-    known = _digests.get(node)
-    if known is None:
-        known = _digests[node] = hashlib.sha256(repr(_node_parts(node, frozenset())).encode()).hexdigest()
-    return known
-
-
-def _node_parts(node: PregelNode, around: frozenset[int]) -> tuple[Any, ...]:
-    routers = tuple((r.name, r.channels, _action_parts(r.action, around)) for r in node.routers)
-    return (_action_parts(node.action, around), node.channels, tuple(channel for channel, _ in node.edges), routers)
-
-
-def _action_parts(action: Action | None, around: frozenset[int]) -> Any:
-    if action is None:
-        return None
-    if action.kind == "sequence":
-        return tuple(_action_parts(step, around) for step in action.steps)
-    return _parts(action.original, around)
-
-
-def _parts(target: Any, around: frozenset[int]) -> Any:
-    """Return what tells a value that a function uses from others, as nested tuples of plain values."""
-    if isinstance(target, _SIMPLE):
-        return (type(target).__name__, target)
-    if isinstance(target, tuple):
-        return tuple(_parts(item, around) for item in target)
-    if isinstance(target, frozenset):
-        return tuple(sorted(repr(_parts(item, around)) for item in target))
-    if id(target) in around:
-        return _path(target)
-    around |= {id(target)}
-    if getattr(target, "is_pregel", False):
-        return (target.name, tuple((name, _node_parts(node, around)) for name, node in sorted(target.nodes.items())))
-    if isinstance(target, functools.partial):
-        given = (*target.args, *sorted(target.keywords.items()))
-        return (_parts(target.func, around), _parts(given, around))
-    function = getattr(target, "__func__", target)
-    owner = _attributes(getattr(target, "__self__", target))
-    code = getattr(function, "__code__", None)
-    if code is None:
-        return (_path(target), owner)
-    return (_path(target), owner, _code_parts(code, around), _captured(function, code, around))
-
-
-def _attributes(owner: Any) -> tuple[Any, ...]:
-    """Return the plain attributes of an object, which tell it from others of its class."""
-    found = getattr(owner, "__dict__", None)
-    if not isinstance(found, dict) or isinstance(owner, type) or hasattr(owner, "__code__"):
-        return ()
-    return tuple(sorted((name, repr(value)) for name, value in found.items() if isinstance(value, _SIMPLE)))
-
-
-def _captured(function: Any, code: Any, around: frozenset[int]) -> tuple[Any, ...]:
-    """Return what a function took along when it was made, without the variables that it changes itself."""
-    changed = {step.argval for step in dis.get_instructions(code) if step.opname == "STORE_DEREF"}
-    cells = zip(code.co_freevars, getattr(function, "__closure__", None) or (), strict=False)
-    kept = tuple((name, _cell(cell, around)) for name, cell in cells if name not in changed)
-    return (kept, _parts(getattr(function, "__defaults__", None), around))
-
-
-def _cell(cell: Any, around: frozenset[int]) -> Any:
-    try:
-        return _parts(cell.cell_contents, around)
-    except ValueError:  # not filled yet
-        return None
-
-
-def _code_parts(code: Any, around: frozenset[int]) -> tuple[Any, ...]:
-    inner = tuple(_code_parts(c, around) if hasattr(c, "co_code") else _parts(c, around) for c in code.co_consts)
-    return (code.co_code.hex(), code.co_names, inner)
-
-
-def _path(target: Any) -> str:
-    """Return module and qualified name of a function, or of the class of something else."""
-    base = unwrap(target)
-    named = base if hasattr(base, "__qualname__") else type(base)
-    return f"{named.__module__}.{named.__qualname__}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from langgraph_async.constants import MISSING
+from langgraph_async.constants import MISSING, NS_SEP
 from langgraph_async.pregel.namespace import without_ids
 
 
@@ -54,6 +54,13 @@ class Replay:
         self.before = before
         self.addressed = {without_ids(ns): (ns, id_) for ns, id_ in checkpoint_map.items() if ns}
         self._visited: set[str] = set()
+
+    def leads_into(self, ns: str) -> bool:
+        """Tell whether the checkpoint of a graph in `ns`, or inside that, was named."""
+        if not self.addressed:
+            return False
+        path = without_ids(ns)
+        return any(named == path or named.startswith(f"{path}{NS_SEP}") for named in self.addressed)
 
     def first_visit(self, ns: str) -> bool:
         """Tell whether the graph in `ns` is entered for the first time in this run."""

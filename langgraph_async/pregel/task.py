@@ -51,6 +51,7 @@ class Task:
         left_alone: It is paused and nobody answered: it does not run.
         error: What it failed with, as stored or raised.
         instance: Place among the sends to the same node.
+        continued: A graph inside it went on from what was stored, so its result does not follow from its input alone.
     """
 
     __slots__ = (
@@ -61,6 +62,7 @@ class Task:
         "asked",
         "cached",
         "carried",
+        "continued",
         "error",
         "finished",
         "handled",
@@ -104,6 +106,7 @@ class Task:
         self.routing_only = False
         self.left_alone = False
         self.handled = False
+        self.continued = False
         self.answers: list[Any] = []
         self.asked: tuple[Interrupt, ...] = ()
         self.carried: tuple[Interrupt, ...] = ()

@@ -80,3 +80,29 @@ async def test_a_task_finds_the_context_and_previous_of_its_run() -> None:
 
     assert await flow.ainvoke(1, THREAD, context=Context("Ada")) == ("Ada", None)
     assert await flow.ainvoke(2, THREAD, context=Context("Bob")) == ("Bob", "saved 1")
+
+
+def test_old_names_of_policies_still_count_and_unknown_ones_are_refused() -> None:
+    policy = RetryPolicy(max_attempts=7)
+
+    async def work(number: int) -> int:
+        return number
+
+    with pytest.warns(DeprecationWarning, match="retry_policy"):
+        assert task(retry=policy)(work).retry_policy == (policy,)
+    with pytest.warns(DeprecationWarning, match="retry_policy"):
+        assert entrypoint(retry=policy).retry_policy == (policy,)
+    for decorator in (task, entrypoint):
+        with pytest.raises(TypeError, match="retries"):
+            decorator(retries=policy)
+
+
+def test_a_name_of_its_own_is_the_tasks_and_not_the_methods() -> None:
+    class Adder:
+        async def add(self, number: int) -> int:
+            return number + 1
+
+    renamed = task(Adder().add, name="plus")
+
+    assert renamed.__name__ == "plus"
+    assert Adder.add.__name__ == "add"

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from typing_extensions import TypedDict
 
 from langgraph_async import END, START, Command, Send, StateGraph, interrupt
+from langgraph_async.aio.clock import FakeClock
 from langgraph_async.cache.base import BaseCache, FullKey
 from langgraph_async.cache.memory import InMemoryCache
 from langgraph_async.checkpoint.memory import InMemorySaver
@@ -268,6 +269,17 @@ async def test_an_answer_to_a_graph_inside_is_not_kept_for_the_node_around_it() 
     assert cache.given == []
 
 
+async def test_a_node_runs_again_when_the_lifetime_of_its_result_is_over() -> None:
+    clock, node = FakeClock(), Counted()
+    graph = graph_of(node, policy=CachePolicy(ttl=10), cache=InMemoryCache(clock=clock))
+
+    for wait in (0, 9, 1, 9):
+        await clock.advance(wait)
+        await graph.ainvoke({"n": 1})
+
+    assert len(node.runs) == 2
+
+
 async def test_a_step_that_is_run_again_from_an_old_checkpoint_is_served() -> None:
     node = Counted()
     graph = graph_of(node, checkpointer=InMemorySaver())
@@ -442,7 +454,23 @@ async def test_a_result_that_cannot_be_stored_is_returned_all_the_same(caplog: p
     assert "could not keep results" in caplog.text
 
 
-@pytest.mark.parametrize("junk", [7, "x", [1], [["nowhere", 1]], [["out"]]], ids=str)
+@pytest.mark.parametrize(
+    "junk",
+    [
+        7,
+        "x",
+        [1],
+        {"out": [1]},
+        [["nowhere", 1]],
+        [["out"]],
+        [[["out"], [1]]],
+        [[{}, [1]]],
+        [["__pregel_tasks", 7]],
+        [["__return__", {"out": [1]}]],
+        [["__error__", "no"]],
+    ],
+    ids=str,
+)
 async def test_an_entry_that_is_no_result_counts_as_missing(junk: Any) -> None:
     class Junk(InMemoryCache[Any]):
         async def aget(self, keys: Any) -> Any:

@@ -16,7 +16,7 @@ from langgraph_async.graph import START, StateGraph
 from langgraph_async.pregel import NodeBuilder, Pregel
 from langgraph_async.pregel.step.retry import matches, wait_before_next
 from langgraph_async.runtime import Runtime
-from langgraph_async.types import Command, RetryPolicy, interrupt
+from langgraph_async.types import Command, RetryPolicy, default_retry_on, interrupt
 
 
 class State(TypedDict):
@@ -85,6 +85,49 @@ def test_the_first_policy_that_matches_counts() -> None:
 )
 def test_a_policy_matches_by_class_classes_or_predicate(wanted: Any, expected: bool) -> None:
     assert matches(RetryPolicy(retry_on=wanted), Flaky("no")) is expected
+
+
+def http_error(module: str, name: str, base: type[Exception], status: int | None) -> Exception:
+    """An error as an HTTP client raises it, of a class that a program has derived from the client's."""
+
+    class Response:
+        status_code = status
+
+        def __bool__(self) -> bool:  # as that of requests: false for 4xx and 5xx
+            return False
+
+    raised = type("Derived", (type(name, (base,), {"__module__": module}),), {})("failed")
+    raised.response = None if status is None else Response()  # type: ignore[attr-defined]
+    return raised
+
+
+@pytest.mark.parametrize(("status", "expected"), [(500, True), (503, True), (404, False), (429, False), (301, False)])
+@pytest.mark.parametrize(
+    "client", [("httpx", "HTTPStatusError", Exception), ("requests.exceptions", "HTTPError", OSError)]
+)
+def test_by_default_only_statuses_of_a_failing_server_are_retried(client: Any, status: int, expected: bool) -> None:
+    assert default_retry_on(http_error(*client, status)) is expected
+
+
+def test_by_default_a_failed_request_without_a_response_is_retried() -> None:
+    assert default_retry_on(http_error("requests.exceptions", "HTTPError", OSError, None))
+    assert not default_retry_on(http_error("requests.exceptions", "InvalidURL", ValueError, None))
+
+
+@pytest.mark.parametrize(
+    "error", [ValueError, KeyError, RuntimeError, OSError, TimeoutError, ImportError, StopAsyncIteration]
+)
+def test_by_default_what_would_come_again_is_not_retried(error: type[Exception]) -> None:
+    assert not default_retry_on(error())
+    assert default_retry_on(ConnectionResetError())
+    assert default_retry_on(Flaky())
+
+
+def test_attempts_are_counted_over_all_policies() -> None:
+    twice = RetryPolicy(max_attempts=2, retry_on=Flaky, jitter=False)
+    assert wait_before_next([twice, FAST], Flaky(), 1) == 0.5
+    assert wait_before_next([twice, FAST], ConnectionError(), 1) == 0.5
+    assert wait_before_next([twice, FAST], Flaky(), 2) is None
 
 
 # -- nodes --------------------------------------------------------------------------------------------------
