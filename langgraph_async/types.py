@@ -474,7 +474,11 @@ class DebugPayload(TypedDict, Generic[StateT]):
     payload: CheckpointPayload[StateT] | TaskPayload | TaskResultPayload
 
 
-class ValuesStreamPart(TypedDict, Generic[T]):
+class _Part(TypedDict):
+    seq: NotRequired[int]  # with an event log only: the part's number within its run
+
+
+class ValuesStreamPart(_Part, Generic[T]):
     """The output after a superstep, and the questions of a run that is paused."""
 
     type: Literal["values"]
@@ -483,7 +487,7 @@ class ValuesStreamPart(TypedDict, Generic[T]):
     interrupts: tuple[Interrupt, ...]
 
 
-class UpdatesStreamPart(TypedDict):
+class UpdatesStreamPart(_Part):
     """What one task wrote, by the name of its node."""
 
     type: Literal["updates"]
@@ -491,7 +495,7 @@ class UpdatesStreamPart(TypedDict):
     data: dict[str, Any]
 
 
-class CustomStreamPart(TypedDict):
+class CustomStreamPart(_Part):
     """What a node gave to its stream writer."""
 
     type: Literal["custom"]
@@ -499,15 +503,14 @@ class CustomStreamPart(TypedDict):
     data: Any
 
 
-class MessagesStreamPart(TypedDict):
+class MessagesStreamPart(_Part):
     """A token chunk or a whole message, with its metadata."""
 
     type: Literal["messages"]
-    ns: tuple[str, ...]
     data: tuple[Any, dict[str, Any]]
 
 
-class TasksStreamPart(TypedDict):
+class TasksStreamPart(_Part):
     """The begin or the end of a task."""
 
     type: Literal["tasks"]
@@ -515,7 +518,7 @@ class TasksStreamPart(TypedDict):
     data: TaskPayload | TaskResultPayload
 
 
-class CheckpointStreamPart(TypedDict, Generic[StateT]):
+class CheckpointStreamPart(_Part, Generic[StateT]):
     """A new checkpoint."""
 
     type: Literal["checkpoints"]
@@ -523,7 +526,7 @@ class CheckpointStreamPart(TypedDict, Generic[StateT]):
     data: CheckpointPayload[StateT]
 
 
-class DebugStreamPart(TypedDict, Generic[StateT]):
+class DebugStreamPart(_Part, Generic[StateT]):
     """A new checkpoint, or the begin or the end of a task."""
 
     type: Literal["debug"]

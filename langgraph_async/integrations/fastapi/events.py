@@ -71,6 +71,8 @@ class GraphEventResponse(Response):
         options: As for `astream`: context, stream_mode, subgraphs, ...
 
     Example:
+        >>> from fastapi import FastAPI
+        >>> app = FastAPI()
         >>> @app.post("/chat/{thread}")
         ... async def chat(thread: str, text: str):
         ...     return GraphEventResponse(graph, {"text": text}, {"configurable": {"thread_id": thread}})

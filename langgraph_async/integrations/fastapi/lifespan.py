@@ -27,6 +27,7 @@ def drain_runs(
         clock: What the wait goes by.
 
     Example:
+        >>> from fastapi import FastAPI
         >>> app = FastAPI(lifespan=drain_runs(grace_s=20))
     """
 
