@@ -8,12 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import json
-import operator
 import re
 import socket
 import sys
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Annotated, Any
 
@@ -22,17 +20,12 @@ import uvicorn
 from fastapi import FastAPI
 from typing_extensions import TypedDict
 
-from langgraph_async import END, START, StateGraph, get_stream_writer, interrupt
+from langgraph_async import END, START, StateGraph, add_messages, interrupt, stream_tokens
 from langgraph_async.checkpoint.memory import InMemorySaver
 from langgraph_async.integrations.fastapi import drain_runs, graph_router
 from langgraph_async.stream.log import InMemoryEventLog
 
 # -- a model, with the face of a real client's: put AsyncOpenAI() in its place -------------------------------------
-
-
-@dataclass
-class Delta:
-    content: str
 
 
 class SmallModel:
@@ -47,9 +40,13 @@ class SmallModel:
     async def _words(self, asked: str) -> AsyncIterator[Any]:
         paid = re.fullmatch(r"pay (\d+) to (\w+)", asked)
         answer = f"PAY {paid[1]} {paid[2]}" if paid else f"You said: {asked}"
-        for word in answer.split(" "):
+        for word in re.findall(r"\S+\s*", answer):
             await asyncio.sleep(0)  # the network
-            yield SimpleNamespace(choices=[SimpleNamespace(delta=Delta(word + " "))])
+            yield {
+                "id": "answer",
+                "object": "chat.completion.chunk",
+                "choices": [{"index": 0, "delta": {"content": word}}],
+            }
 
 
 client = SmallModel()
@@ -58,25 +55,15 @@ client = SmallModel()
 
 
 class Chat(TypedDict, total=False):
-    messages: Annotated[list[dict[str, str]], operator.add]
+    messages: Annotated[list[dict[str, Any]], add_messages]
     order: str
-
-
-async def streamed_text(response: AsyncIterator[Any]) -> str:
-    """Pass a model's words on as they come, and return them together."""
-    write, text = get_stream_writer(), ""
-    async for chunk in response:
-        word = chunk.choices[0].delta.content
-        write({"token": word})
-        text += word
-    return text.strip()
 
 
 async def talk(state: Chat) -> Chat:
     response = await client.chat.completions.create(model="small", messages=state["messages"], stream=True)
-    text = await streamed_text(response)
-    order = text.removeprefix("PAY ") if text.startswith("PAY ") else ""
-    return {"messages": [{"role": "assistant", "content": text}], "order": order}
+    message = await stream_tokens(response).collect()  # tells each word as it comes, and returns them together
+    text = message["content"]
+    return {"messages": [message], "order": text.removeprefix("PAY ") if text.startswith("PAY ") else ""}
 
 
 async def approve(state: Chat) -> Chat:
@@ -96,7 +83,7 @@ def build() -> Any:
 
 
 app = FastAPI(title="Chat", lifespan=drain_runs(grace_s=5))
-app.include_router(graph_router(build(), event_log=InMemoryEventLog(), stream_mode=["custom", "updates"]))
+app.include_router(graph_router(build(), event_log=InMemoryEventLog(), stream_mode=["messages", "updates"]))
 
 # -- a client ----------------------------------------------------------------------------------------------------
 
@@ -116,10 +103,12 @@ async def say(http: httpx.AsyncClient, text: str) -> None:
     print(f"> {text}")
     body = {"input": {"messages": [{"role": "user", "content": text}]}}
     async for event, data in events(http, "/threads/ann/stream", body):
-        if event == "custom":
-            print(data["data"]["token"], end="")
+        if event == "messages":
+            message, metadata = data["data"]
+            if metadata["langgraph_node"] == "talk":
+                print(message["content"], end="")
         elif event == "end":
-            print(f"[{data['status']}]")
+            print(f" [{data['status']}]")
 
 
 async def main() -> None:

@@ -475,6 +475,7 @@ class DebugPayload(TypedDict, Generic[StateT]):
 
 
 class _Part(TypedDict):
+    ns: tuple[str, ...]
     seq: NotRequired[int]  # with an event log only: the part's number within its run
 
 
@@ -482,7 +483,6 @@ class ValuesStreamPart(_Part, Generic[T]):
     """The output after a superstep, and the questions of a run that is paused."""
 
     type: Literal["values"]
-    ns: tuple[str, ...]
     data: T
     interrupts: tuple[Interrupt, ...]
 
@@ -491,7 +491,6 @@ class UpdatesStreamPart(_Part):
     """What one task wrote, by the name of its node."""
 
     type: Literal["updates"]
-    ns: tuple[str, ...]
     data: dict[str, Any]
 
 
@@ -499,7 +498,6 @@ class CustomStreamPart(_Part):
     """What a node gave to its stream writer."""
 
     type: Literal["custom"]
-    ns: tuple[str, ...]
     data: Any
 
 
@@ -514,7 +512,6 @@ class TasksStreamPart(_Part):
     """The begin or the end of a task."""
 
     type: Literal["tasks"]
-    ns: tuple[str, ...]
     data: TaskPayload | TaskResultPayload
 
 
@@ -522,7 +519,6 @@ class CheckpointStreamPart(_Part, Generic[StateT]):
     """A new checkpoint."""
 
     type: Literal["checkpoints"]
-    ns: tuple[str, ...]
     data: CheckpointPayload[StateT]
 
 
@@ -530,7 +526,6 @@ class DebugStreamPart(_Part, Generic[StateT]):
     """A new checkpoint, or the begin or the end of a task."""
 
     type: Literal["debug"]
-    ns: tuple[str, ...]
     data: DebugPayload[StateT]
 
 
