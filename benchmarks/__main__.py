@@ -13,6 +13,7 @@ from benchmarks import (
     loop,
     policies,
     serializer,
+    sse_clients,
     stored_steps,
     streaming,
     wide_state,
@@ -33,6 +34,7 @@ ALL = {
     "history": history.CASES,
     "policies": policies.CASES,
     "streaming": streaming.CASES,
+    "sse_clients": sse_clients.CASES,
 }
 
 if __name__ == "__main__":
