@@ -45,7 +45,10 @@ class Group:
         There no task group can be opened: the node may hold cancel scopes of its own open in the same asyncio task.
         The task does not hear of cancellations by itself: whoever starts it cancels it and waits for it.
         """
-        task = spawn(work, name=name)
+        self.hold(spawn(work, name=name))
+
+    def hold(self, task: asyncio.Task[Any]) -> None:
+        """Wait for a task, too, when the group is closed."""
         self._loose.add(task)
         task.add_done_callback(self._loose.discard)
 

@@ -103,11 +103,18 @@ class Standby:
             self._seat = _Seat()
             self._task = self._loop.create_task(_go_on(self._seat, self._loop), name=self._name)
 
-    async def close(self) -> None:
-        """End the task that is ready; those that have moved are their callers' business."""
+    def leave(self) -> asyncio.Task[Any] | None:
+        """End the task that is ready, and return it to be waited for; those that moved are their callers' business."""
         task, self._task, self._seat = self._task, None, None
-        if task is not None and not task.done():
-            task.cancel()
+        if task is None or task.done():
+            return None
+        task.cancel()
+        return task
+
+    async def close(self) -> None:
+        """Do what `leave` does, and wait."""
+        task = self.leave()
+        if task is not None:
             interrupted = await wait_settled(task)
             if interrupted is not None:
                 raise interrupted

@@ -126,8 +126,9 @@ class PregelLoop:
         self._tasks_runner = None  # the traceback of its failure holds this loop
         if self._journal is not None:
             error = await self._journal.close(error)
-        if self._run.standby is not None:
-            await self._run.standby.close()
+        ready = self._run.standby.leave() if self._run.standby is not None else None
+        if ready is not None:
+            self._group.hold(ready)
         await self._group.close()
         try:
             if isinstance(error, GraphInterrupt):

@@ -220,7 +220,7 @@ async def _opened(
     source = RunSource()
     stream = AsyncGraphRunStream(source, factories)
     modes, _ = parse_modes(stream.required_modes, (), option="required_stream_modes")
-    mappers = graph._mappers(options.output_keys)
+    mappers = graph.mappers(options.output_keys)
     run = graph._begin(options, (source.sink(modes), *printers), graph.stream_channels_asis)
     if run.ns:
         mappers[run.ns_levels] = mappers[()]
