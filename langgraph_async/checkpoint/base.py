@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Any, ClassVar, Final, Generic, Literal, NamedTuple, Protocol, Self, TypeAlias
 
 from typing_extensions import TypedDict, TypeVar
@@ -13,7 +12,7 @@ from typing_extensions import TypedDict, TypeVar
 from langgraph_async.config import RunnableConfig
 from langgraph_async.constants import CONF, ERROR, INTERRUPT, MISSING, RESUME, SCHEDULED, Missing
 from langgraph_async.errors import EmptyChannelError
-from langgraph_async.ids import checkpoint_id
+from langgraph_async.ids import checkpoint_id, time_text
 from langgraph_async.serde.base import SerializerProtocol
 from langgraph_async.serde.msgpack import JsonPlusSerializer
 
@@ -448,7 +447,7 @@ def _made(values: dict[str, Any], versions: ChannelVersions, seen: dict[str, Cha
     return Checkpoint(
         v=LATEST_VERSION,
         id=id,
-        ts=datetime.now(UTC).isoformat(),
+        ts=time_text(),
         channel_values=values,
         channel_versions=versions,
         versions_seen=seen,

@@ -16,7 +16,7 @@ from langgraph_async.errors import (
     SerializationError,
     ThreadConflictError,
 )
-from langgraph_async.ids import random_fraction
+from langgraph_async.ids import random_digits
 from langgraph_async.serde.base import PlacedSerializer, RowPlace, SerializerProtocol
 
 TypedBytes = tuple[str, bytes]
@@ -85,7 +85,7 @@ def next_version(current: str | float | None) -> str:
         count = int(current.partition(".")[0]) + 1
     else:
         count = 1 if current is None else int(current) + 1
-    return f"{count:032}.{random_fraction():016}"
+    return f"{str(count).zfill(32)}.0.{random_digits()}"
 
 
 def text_version(version: str | float) -> str:

@@ -174,6 +174,7 @@ class PregelLoop:
             self._show_values()
         if self._journal is not None:
             await self._journal.persister.flush_unless_exit()
+            self._slice_end = time.monotonic() + _SLICE_S  # others had their turn while the input was stored
 
     # -- a superstep ------------------------------------------------------------------------------------------
 

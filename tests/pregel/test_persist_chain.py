@@ -63,6 +63,35 @@ async def test_supersteps_that_wait_are_stored_in_one_call(monkeypatch: pytest.M
     assert 10 <= max(saver.calls) <= 17
 
 
+class SlowSaver(ChainSaver):
+    """A saver that takes longer than the run to get as far ahead as it may; notes the sizes of all its groups."""
+
+    async def acommit(self, config: Any, commit: Any) -> Any:
+        await self._take(1)
+        return await super().acommit(config, commit)
+
+    async def acommit_chain(self, commits: Any) -> None:
+        await self._take(len(commits))
+        for config, commit in commits:
+            await super().acommit(config, commit)
+
+    async def _take(self, size: int) -> None:
+        for _ in range(50):
+            await asyncio.sleep(0)
+        self.calls.append(size)
+
+
+async def test_what_is_being_stored_does_not_keep_the_next_group_small(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(loop, "_SLICE_S", -1)  # the saver gets a turn after each superstep
+    saver = SlowSaver()
+
+    await _counting(saver, 80).ainvoke({"n": 0}, THREAD, durability="async")
+
+    assert saver.steps == list(range(-1, 81))
+    assert min(saver.calls[2:-1]) >= 16
+    assert max(saver.calls) <= 17
+
+
 async def test_durability_sync_stores_each_superstep_before_the_next() -> None:
     saver = ChainSaver()
 

@@ -6,15 +6,16 @@ where a value counts first. So what JSONB would change or refuse goes there, and
 
 from __future__ import annotations
 
-import json
 import math
 from typing import Any
+
+from langgraph_async.checkpoint.json_text import json_encoder
 
 MAX_INLINE_CHARS = 1024
 """Longer texts are stored once as a value of their own, not again with each checkpoint."""
 _MAX_INT_BITS = 1024
 
-encode = json.JSONEncoder(allow_nan=False, separators=(",", ":")).encode
+encode = json_encoder(ascii_only=True, allow_nan=False, separators=(",", ":"))
 """Returns JSON without blanks."""
 
 

@@ -20,6 +20,7 @@ from langgraph_async.checkpoint.base import (
     TaskWrites,
     get_checkpoint_metadata,
 )
+from langgraph_async.checkpoint.json_text import json_encoder
 from langgraph_async.checkpoint.rows import (
     CHECKPOINT_SLOT,
     CheckpointKey,
@@ -47,7 +48,7 @@ WriteRow: TypeAlias = tuple[str, str, str, str, str, int, str, str | None, bytes
 TaskKey: TypeAlias = tuple[str, str, str, str]
 """Thread, namespace, checkpoint id, task id."""
 
-_encode = json.JSONEncoder(ensure_ascii=False).encode
+_encode = json_encoder(ascii_only=False, allow_nan=True, separators=(", ", ": "))
 
 
 class DumpedTask(NamedTuple):

@@ -38,7 +38,10 @@ from langgraph_async.types import Durability
 MAX_STEPS_BEHIND = 4
 """Supersteps that durability "async" may be behind before the run waits."""
 MAX_STEPS_BEHIND_GROUPED = 16
-"""The same for a saver that stores what waits in one transaction: what it costs is spread over so many."""
+"""The same for a saver that stores what waits in one transaction: what it costs is spread over so many.
+
+Those that it is storing are not counted: if they were, one big group and one of a single superstep would take turns.
+"""
 
 
 class _Save:
@@ -90,6 +93,7 @@ class Persister:
         self._chains = self._grouped and _stores_chains(saver)
         self._max_behind = MAX_STEPS_BEHIND_GROUPED if self._chains else MAX_STEPS_BEHIND
         self._queue: deque[_Save] = deque()
+        self._under_way = 0
         self._held: _Save | None = None
         self._last: _Save | None = None
         self._failure: BaseException | None = None
@@ -215,7 +219,7 @@ class Persister:
         if self._immediate or self._durability == "exit":
             return
         limit = 0 if self._durability == "sync" else self._max_behind
-        if not limit or len(self._queue) > limit:
+        if not limit or self._behind() > limit:
             await self._wait(limit)
         self._raise_failure()
 
@@ -241,9 +245,9 @@ class Persister:
 
     async def _wait(self, limit: int) -> None:
         interrupted = None
-        if limit and len(self._queue) > limit and not self._started:
+        if limit and self._behind() > limit and not self._started:
             await asyncio.sleep(0)  # the writer begins
-        while len(self._queue) > limit or (limit == 0 and self._started):
+        while self._behind() > limit or (limit == 0 and self._started):
             if not self._started:
                 # The writer was cancelled before it began: a task of our own does its work.
                 interrupted = await wait_settled(spawn(self._write(), name="saving")) or interrupted
@@ -251,6 +255,10 @@ class Persister:
             interrupted = await self._woken(interrupted)
         if interrupted is not None:
             raise interrupted
+
+    def _behind(self) -> int:
+        """Return how many saves wait; a saver that takes one at a time is asked about all that it has not stored."""
+        return len(self._queue) - self._under_way
 
     async def _woken(self, interrupted: asyncio.CancelledError | None) -> asyncio.CancelledError | None:
         """Wait until the writer has stored something; return the last cancellation that arrived, if any."""
@@ -280,13 +288,16 @@ class Persister:
         try:
             while self._queue:
                 saves = list(self._queue) if self._chains else [self._queue[0]]
+                self._under_way = len(saves) if self._chains else 0
                 await self._store_all(saves)
                 for _ in saves:
                     self._queue.popleft()
+                self._under_way = 0
                 self._wake()
         except BaseException as exc:  # noqa: BLE001
             self._failure = exc
             self._queue.clear()
+            self._under_way = 0
         finally:
             self._writing = self._started = False
             self._wake()

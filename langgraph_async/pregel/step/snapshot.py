@@ -6,11 +6,9 @@ it is given.
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
-
 from langgraph_async.checkpoint.base import ChannelVersions, Checkpoint, CheckpointMetadata, CheckpointTuple
 from langgraph_async.constants import BRANCH_PREFIX, MISSING, TASKS
-from langgraph_async.ids import checkpoint_id
+from langgraph_async.ids import checkpoint_id, time_text
 from langgraph_async.pregel.model import GraphSpec, LiveChannels, StepState
 from langgraph_async.pregel.renames import under_new_names
 from langgraph_async.pregel.step_values import refresh_value
@@ -95,7 +93,7 @@ def make_checkpoint(state: StepState, *, step: int, updated: set[str] | None, ne
     """
     return Checkpoint(
         v=FORMAT_VERSION,
-        ts=datetime.now(UTC).isoformat(),
+        ts=time_text(),
         id=checkpoint_id(step, newest),
         channel_values=state.stored_values.copy(),
         channel_versions=state.versions.copy(),
@@ -108,7 +106,7 @@ def stub_of(state: StepState) -> tuple[Checkpoint, CheckpointMetadata]:
     """Return an empty state as a checkpoint that only carries writes."""
     checkpoint = Checkpoint(
         v=FORMAT_VERSION,
-        ts=datetime.now(UTC).isoformat(),
+        ts=time_text(),
         id=state.checkpoint_id,
         channel_values={},
         channel_versions={},
