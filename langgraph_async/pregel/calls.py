@@ -293,6 +293,7 @@ class Calls:
         if self.order is not None:
             error = self.order.check_end(scope) if error is None else self.order.broken(scope) or error
         scope.give_permit_back()
+        scope.interrupted = None  # a call that has ended is kept
         return value, error
 
     async def _succeed(self, call: Call, value: Any, known: list[Write] | None) -> BaseException | None:

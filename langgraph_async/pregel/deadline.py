@@ -98,7 +98,7 @@ async def _rest(
     clock = scope.run.clock
     watch = _Watch(policy, scope.signs, clock, started)
     try:
-        await _first_of(attempt, watch.up)
+        await _first_of(scope, attempt, watch.up)
         if not attempt.done():
             kind = watch.up.result()
             note = await _end(scope, attempt)
@@ -111,13 +111,18 @@ async def _rest(
     return attempt.result()
 
 
-async def _first_of(attempt: asyncio.Task[Any], other: asyncio.Future[Any]) -> None:
-    """Wait for an attempt, or for `other`; a cancellation is passed to the attempt, which is then waited for alone."""
+async def _first_of(scope: TaskScope, attempt: asyncio.Task[Any], other: asyncio.Future[Any]) -> None:
+    """Wait for an attempt, or for `other`; a cancellation is passed to the attempt, which is then waited for alone.
+
+    An attempt that ended meanwhile, or is being ended by its limit, does not feel it; the run has to.
+    """
     try:
         await asyncio.wait({attempt, other}, return_when=asyncio.FIRST_COMPLETED)
-    except asyncio.CancelledError:
-        attempt.cancel()
-        await wait_settled(attempt)
+    except asyncio.CancelledError as exc:
+        felt = not attempt.cancelling()
+        felt = attempt.cancel() and felt
+        again = await wait_settled(attempt)
+        scope.interrupted = again or (None if felt else exc)
 
 
 class _Watch:
@@ -165,7 +170,7 @@ async def _end(scope: TaskScope, attempt: asyncio.Task[Any]) -> str | None:
     attempt.cancel()
     patience = asyncio.get_running_loop().create_task(scope.run.clock.sleep(GRACE_S))
     try:
-        await _first_of(attempt, patience)
+        await _first_of(scope, attempt, patience)
     finally:
         patience.cancel()
         await wait_settled(patience)

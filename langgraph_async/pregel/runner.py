@@ -393,10 +393,10 @@ class PregelRunner:
                 interrupted = await scope.end_graphs() or interrupted
             if scope.pushed:  # by calls that the node has not awaited
                 writes = [*writes, *scope.take_pushed()]
-            return writes, error, interrupted
+            return writes, error, interrupted or scope.interrupted
         finally:
             scope.give_permit_back()
-            error = None  # its traceback holds this frame
+            scope.interrupted = error = None  # its traceback holds this frame
 
     async def _again(
         self, scope: TaskScope, error: BaseException, on_suspend: Callable[[], None] | None

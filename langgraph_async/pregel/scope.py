@@ -77,6 +77,7 @@ class TaskScope:
         permit: What a node with a limit runs by, as long as it does.
         holds_slot: It counts against the run's `max_concurrency` right now.
         body: The node's own writes, once its action has returned.
+        interrupted: A cancellation of the run that its code did not feel, as it had ended already.
         invalid: Questions whose answers did not fit their schema, by the order of the calls.
         stepwise: Takes the writes of one yield of a generator, to be shown at once.
         signs: When it last gave a sign of life; None without an idle limit.
@@ -107,6 +108,7 @@ class TaskScope:
         "holds_slot",
         "home",
         "hosts",
+        "interrupted",
         "invalid",
         "open_streams",
         "paused",
@@ -152,6 +154,7 @@ class TaskScope:
         self.body: list[tuple[str, Any]] | None = None
         self.stepwise: Callable[[list[tuple[str, Any]]], None] | None = None
         self.signs: SignsOfLife | None = None
+        self.interrupted: asyncio.CancelledError | None = None
         self.attempt = 1
         self.began: float | None = None
         self.returned: Any = None

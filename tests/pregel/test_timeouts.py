@@ -7,15 +7,17 @@ from operator import add
 from typing import Annotated, Any
 
 import pytest
+from threads import on
 from typing_extensions import TypedDict
 
 from langgraph_async.aio.clock import FakeClock
+from langgraph_async.checkpoint.memory import InMemorySaver
 from langgraph_async.errors import GraphBuildError, NodeError, NodeTimeoutError
 from langgraph_async.func import entrypoint, task
 from langgraph_async.graph import START, StateGraph
 from langgraph_async.pregel.deadline import GRACE_S
 from langgraph_async.runtime import Runtime
-from langgraph_async.types import RetryPolicy, Send, TimeoutPolicy
+from langgraph_async.types import RetryPolicy, Send, TimeoutPolicy, interrupt
 
 
 class State(TypedDict):
@@ -248,6 +250,107 @@ async def test_cancelling_a_run_cancels_a_timed_node_and_waits_for_it() -> None:
     with pytest.raises(asyncio.CancelledError):
         await run
     assert ended == [True]
+
+
+def ends_well(state: State) -> State:
+    return {"log": ["timed"]}
+
+
+def ends_badly(state: State) -> State:
+    raise ConnectionError
+
+
+def ends_in_a_question(state: State) -> State:
+    return {"log": [interrupt("?")]}
+
+
+@pytest.mark.parametrize("end", [ends_well, ends_badly, ends_in_a_question])
+@pytest.mark.parametrize("handled", [False, True])
+@pytest.mark.parametrize("alone", [False, True])
+async def test_a_run_can_be_cancelled_at_any_turn_around_the_end_of_a_timed_node(
+    end: Any, handled: bool, alone: bool
+) -> None:
+    last_ran = asyncio.Event()
+    for turn in range(1_000):
+
+        async def timed(state: State) -> State:
+            await asyncio.sleep(0)
+            return end(state)
+
+        async def last(state: State) -> State:
+            last_ran.set()
+            await asyncio.sleep(0)
+            return state
+
+        retry = RetryPolicy(max_attempts=2, initial_interval=0, jitter=False)
+        builder = StateGraph(State).add_node("last", last).add_edge(START, "timed").add_edge("timed", "last")
+        builder.add_node("timed", timed, timeout=100, retry_policy=retry, error_handler=last if handled else None)
+        if not alone:
+            builder.add_node("beside", timed, timeout=100).add_edge(START, "beside")
+        graph = builder.compile(checkpointer=InMemorySaver())
+        run = asyncio.create_task(graph.ainvoke({"log": []}, on()))
+        for _ in range(turn):
+            await asyncio.sleep(0)
+        if last_ran.is_set() or run.done():
+            break
+        run.cancel()
+        await asyncio.wait([run])
+        assert run.cancelled(), (turn, run)
+        assert len(asyncio.all_tasks()) == 1
+    run.cancel()
+    await asyncio.wait([run])
+    assert turn > 4
+
+
+@pytest.mark.parametrize("ending", ["cancelled", "swallowed"])
+async def test_a_run_that_is_cancelled_while_a_timed_out_node_ends_is_cancelled(ending: str) -> None:
+    clock, told, attempts = FakeClock(), asyncio.Event(), []
+
+    async def slow(state: State) -> State:
+        attempts.append(1)
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            told.set()
+            with suppress(asyncio.CancelledError):
+                await asyncio.Event().wait()
+            if ending == "cancelled":
+                raise
+        return {"log": ["slow"]}
+
+    retry = RetryPolicy(max_attempts=2, retry_on=NodeTimeoutError)
+    run = start(slow, clock, timeout=1, retry_policy=retry, error_handler=forever)
+    await clock.sleepers()
+    await clock.advance(1.5)
+    await told.wait()
+    run.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await run
+    assert attempts == [1]
+
+
+async def test_a_timed_node_that_ended_as_its_run_was_cancelled_is_not_run_again() -> None:
+    for turn in range(1_000):
+        made: list[str] = []
+
+        async def timed(state: State) -> State:
+            await asyncio.sleep(0)
+            made.append("timed")  # noqa: B023
+            return {"log": ["timed"]}
+
+        graph = StateGraph(State).add_node("a", timed, timeout=100).add_edge(START, "a")
+        compiled = graph.compile(checkpointer=InMemorySaver())
+        run = asyncio.create_task(compiled.ainvoke({"log": []}, on()))
+        for _ in range(turn):
+            await asyncio.sleep(0)
+        run.cancel()
+        await asyncio.wait([run])
+        begun = (await compiled.aget_state(on())).created_at is not None
+        assert await compiled.ainvoke(None if begun else {"log": []}, on()) == {"log": ["timed"]}
+        assert made == ["timed"]
+        if not run.cancelled():
+            break
+    assert turn > 4
 
 
 async def test_a_packet_may_bound_its_task() -> None:
