@@ -39,7 +39,7 @@ from langgraph_async.checkpoint.postgres.dump import (
 from langgraph_async.checkpoint.postgres.history import delta_history
 from langgraph_async.checkpoint.postgres.lane import Job
 from langgraph_async.checkpoint.postgres.source import PATIENCE_S, Options, Source
-from langgraph_async.checkpoint.postgres.statement import Part
+from langgraph_async.checkpoint.postgres.statement import Chain
 from langgraph_async.checkpoint.postgres.tables import Tables
 from langgraph_async.checkpoint.rows import (
     check_storable,
@@ -342,11 +342,9 @@ class AsyncPostgresSaver(BaseCheckpointSaver[str]):
             raise failure
 
     async def _store(self, commits: tuple[Dumped, ...]) -> None:
-        if Part.fits(commits):
-            await self._commits.do(Job(commits[0].place, commits))
-            return
-        for commit in commits:
-            await self._commits.do(Job(commit.place, (commit,)))
+        chain = Chain.of(commits)
+        for each in map(Chain.single, commits) if chain is None else (chain,):
+            await self._commits.do(Job(each.commits[0].place, each))
 
     async def aclaim(self, thread_id: str) -> Claim | None:
         """Claim a thread for a run, or return None when it is claimed already."""

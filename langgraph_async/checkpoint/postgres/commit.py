@@ -13,7 +13,7 @@ import asyncpg
 
 from langgraph_async.checkpoint.postgres.lane import Job, Lane
 from langgraph_async.checkpoint.postgres.source import Source, is_lost
-from langgraph_async.checkpoint.postgres.statement import Part, compose
+from langgraph_async.checkpoint.postgres.statement import Chain, Part, compose
 from langgraph_async.checkpoint.postgres.tables import Tables
 from langgraph_async.checkpoint.rows import conflict
 from langgraph_async.constants import MISSING
@@ -98,8 +98,8 @@ class CommitLane(Lane):
 
     async def _one_by_one(self, part: Part) -> None:
         for job in part.jobs:
-            for commit in job.work:
-                single = Job(job.place, (commit,))
+            for commit in job.work.commits:
+                single = Job(job.place, Chain.single(commit))
                 piece = Part(part.place)
                 piece.take(single)
                 await self._store([piece])
@@ -144,7 +144,7 @@ class CommitLane(Lane):
                 again.append(part)
                 continue
             for job in part.jobs:
-                expected = job.work[0].expected_head
+                expected = job.work.expected
                 assert expected is not MISSING
                 job.error = conflict(*part.place, expected=expected, found=head)
         return again

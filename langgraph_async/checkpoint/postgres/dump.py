@@ -94,11 +94,11 @@ class Dumped(NamedTuple):
             return None
         return config_of(self.thread_id, self.checkpoint_ns, self.checkpoint.checkpoint_id)
 
-    def keys(self) -> list[tuple[str, ...]]:
+    def keys(self) -> set[tuple[str, ...]]:
         """Return what distinguishes its rows from those of other commits in the same place."""
-        keys: list[tuple[str, ...]] = list(dict.fromkeys((task.checkpoint_id, task.task_id) for task in self.tasks))
+        keys: set[tuple[str, ...]] = {(task.checkpoint_id, task.task_id) for task in self.tasks}
         if self.checkpoint is not None:
-            keys.append((self.checkpoint.checkpoint_id,))
+            keys.add((self.checkpoint.checkpoint_id,))
         return keys
 
 

@@ -17,6 +17,7 @@ A commit without a checkpoint does not move the head: it is as if it had happene
 from __future__ import annotations
 
 import functools
+import itertools
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -25,6 +26,43 @@ from langgraph_async.checkpoint.postgres.dump import Dumped
 from langgraph_async.checkpoint.postgres.lane import Job
 from langgraph_async.checkpoint.postgres.tables import GATE, Tables
 from langgraph_async.constants import MISSING, Missing
+
+
+class Chain(NamedTuple):
+    """Commits of one namespace that build on each other, so that one statement can store them.
+
+    Attributes:
+        commits: They, in their order.
+        expected: Head that the first of them must find; `MISSING` if none cares.
+        tail: Head that they leave; `MISSING` if nobody cares.
+        keys: What distinguishes their rows from those of other commits in the same place.
+    """
+
+    commits: Sequence[Dumped]
+    expected: str | None | Missing
+    tail: str | None | Missing
+    keys: frozenset[tuple[str, ...]]
+
+    @classmethod
+    def of(cls, commits: Sequence[Dumped]) -> Chain | None:
+        """Return `commits` as a chain; None if they are none, as several may be, but a single one never."""
+        place, tail = commits[0].place, commits[0].expected_head
+        keys: set[tuple[str, ...]] = set()
+        for commit in commits:
+            own = commit.keys()
+            if commit.place != place or commit.expected_head != tail or not keys.isdisjoint(own):
+                return None
+            keys.update(own)
+            if commit.checkpoint is not None and tail is not MISSING:
+                tail = commit.checkpoint.checkpoint_id
+        return cls(commits, commits[0].expected_head, tail, frozenset(keys))
+
+    @classmethod
+    def single(cls, commit: Dumped) -> Chain:
+        """Return one commit as a chain."""
+        made = cls.of((commit,))
+        assert made is not None
+        return made
 
 
 @dataclass(slots=True)
@@ -47,35 +85,17 @@ class Part:
     _keys: set[tuple[str, ...]] = field(default_factory=set)
 
     def take(self, job: Job) -> bool:
-        """Add the commits of a job, unless they cannot be stored by the same statement."""
-        added = self._added(job.work)
-        if added is None:
-            return False
+        """Add the chain of a job, unless it cannot be stored by the same statement."""
+        chain: Chain = job.work
         if not self.jobs:
-            self.expected = job.work[0].expected_head
+            self.expected = chain.expected
+        elif chain.expected != self.tail or not self._keys.isdisjoint(chain.keys):
+            return False
         self.jobs.append(job)
-        self.commits.extend(job.work)
-        self.tail, self._keys = added
+        self.commits.extend(chain.commits)
+        self.tail = chain.tail
+        self._keys.update(chain.keys)
         return True
-
-    def _added(self, commits: Sequence[Dumped]) -> tuple[str | None | Missing, set[tuple[str, ...]]] | None:
-        """Return `tail` and the keys with `commits` added, or None if they do not fit."""
-        tail = self.tail if self.jobs else commits[0].expected_head
-        keys = set(self._keys)
-        for commit in commits:
-            own = commit.keys()
-            if commit.expected_head != tail or not keys.isdisjoint(own) or len(set(own)) < len(own):
-                return None
-            keys.update(own)
-            if commit.checkpoint is not None and tail is not MISSING:
-                tail = commit.checkpoint.checkpoint_id
-        return tail, keys
-
-    @classmethod
-    def fits(cls, commits: Sequence[Dumped]) -> bool:
-        """Tell whether one statement can store all of `commits`."""
-        same_place = len({commit.place for commit in commits}) == 1
-        return same_place and cls(commits[0].place)._added(commits) is not None
 
     @property
     def moves(self) -> bool:
@@ -101,7 +121,6 @@ class Shape(NamedTuple):
 
 def compose(tables: Tables, parts: Sequence[Part]) -> tuple[str, list[Any]]:
     """Return the statement that stores `parts`, in the order of their places, and its arguments."""
-    # Numbers go as text: asyncpg asks of everything else in an array whether it is an array again, which is slow.
     places: list[tuple[Any, ...]] = []
     checkpoints: list[tuple[Any, ...]] = []
     blobs: list[tuple[Any, ...]] = []
@@ -111,10 +130,12 @@ def compose(tables: Tables, parts: Sequence[Part]) -> tuple[str, list[Any]]:
     for position, part in enumerate(parts, 1):
         number = str(position)
         checked = part.expected is not MISSING
-        places.append((*part.place, checked, checked and part.moves, part.expected if checked else None))
+        moves = checked and part.moves
+        places.append((*part.place, _FLAGS[checked], _FLAGS[moves], (part.expected or "") if checked else ""))
         for commit in part.commits:
             if commit.checkpoint is not None:
-                checkpoints.append((number, *commit.checkpoint))
+                checkpoint_id, parent_id, *texts = commit.checkpoint
+                checkpoints.append((number, checkpoint_id, parent_id or "", *texts))
             blobs += [(number, *blob) for blob in commit.blobs]
             for task in commit.tasks:
                 if task.replace:
@@ -122,8 +143,27 @@ def compose(tables: Tables, parts: Sequence[Part]) -> tuple[str, list[Any]]:
                 rows = replaced if task.replace or task.overwrite else kept
                 rows += [(number, task.checkpoint_id, task.task_id, task.path, *row) for row in task.rows]
     given = (checkpoints, blobs, kept, replaced, forgotten)
-    arguments = [column for rows in (places, *given) for column in zip(*rows, strict=True)]
+    arguments = [_packed(column) for rows in (places, *given) for column in zip(*rows, strict=True)]
     return _sql(tables, Shape(*(bool(rows) for rows in given))), arguments
+
+
+_FLAGS = ("0", "1")
+
+
+def _packed(column: Sequence[Any]) -> Any:
+    """Return a column as the parameter that `_Unnest` takes apart: a list of bytes as it is, of texts as one text.
+
+    asyncpg asks of each item of an array whether it is an array again, which takes longer than all else it does to it.
+    So texts go as one, whose first character, which is in none of them, comes before each: control characters are
+    in no JSON and hardly in any id.
+    """
+    if not isinstance(column[0], str):
+        return column
+    for separator in map(chr, itertools.count(1)):
+        text = separator + separator.join(column)
+        if text.count(separator) == len(column):
+            return text
+    raise AssertionError  # there are more characters than a text can have
 
 
 class _Unnest:
@@ -136,7 +176,8 @@ class _Unnest:
         casts = []
         for kind in types.split():
             self._used += 1
-            casts.append(f"${self._used}::{kind}[]")
+            given = f"${self._used}::{kind}"
+            casts.append(f"(string_to_array({given}, left({given}, 1)))[2:]" if kind == "text" else f"{given}[]")
         return f"unnest({', '.join(casts)})"
 
 
@@ -173,7 +214,11 @@ def _gated(tables: Tables, unnest: _Unnest) -> Iterable[str]:
                 SELECT b.xmin::text FROM {tables.blobs} AS b
                 WHERE b.{same.format("b")} AND b.channel = '{GATE}' AND b.version = ''
             ) END AS seen
-        FROM {unnest("text text bool bool text")} WITH ORDINALITY AS p (thread_id, ns, checked, moves, expected, n)
+        FROM (
+            SELECT r.thread_id, r.ns, r.checked = '1' AS checked, r.moves = '1' AS moves,
+                nullif(r.expected, '') AS expected, r.n
+            FROM {unnest("text text text text text")} WITH ORDINALITY AS r (thread_id, ns, checked, moves, expected, n)
+        ) AS p
     )"""
     # Parts come sorted, so that two statements cannot wait for each other. Passing an existing gate empties it.
     yield f"""claimed AS (
@@ -198,7 +243,7 @@ def _put_checkpoints(tables: Tables, unnest: _Unnest) -> str:
     return f"""put AS (
         INSERT INTO {tables.checkpoints}
             (thread_id, checkpoint_ns, checkpoint_id, parent_checkpoint_id, checkpoint, metadata)
-        SELECT won.thread_id, won.ns, r.id, r.parent, r.checkpoint::jsonb, r.metadata::jsonb
+        SELECT won.thread_id, won.ns, r.id, nullif(r.parent, ''), r.checkpoint::jsonb, r.metadata::jsonb
         FROM {unnest("text text text text text")} AS r (n, id, parent, checkpoint, metadata)
         JOIN won ON won.n = r.n::bigint
         ON CONFLICT (thread_id, checkpoint_ns, checkpoint_id) DO UPDATE SET
