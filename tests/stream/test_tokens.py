@@ -108,6 +108,28 @@ async def test_a_refusal_is_told_as_one():
     assert joined([chunk for chunk, _ in told])["refusal"] == "I cannot."
 
 
+@pytest.mark.parametrize("usage", [None, 0, 1, 2])
+async def test_the_reason_that_a_message_ended_is_in_its_last_chunk(usage):
+    items = [chat_chunk({"content": "Tea"}), chat_chunk({"content": "."}, finish="stop"), chat_chunk({})]
+    if usage is not None:
+        items[usage]["usage"] = {"prompt_tokens": 1, "completion_tokens": 2, "total_tokens": 3}
+
+    chunks = [chunk for chunk, _ in await heard(graph(streaming(lambda: items)))]
+    assert [chunk.get("finish_reason") for chunk in chunks] == [*[None] * (len(chunks) - 1), "stop"]
+    assert "".join(chunk["content"] for chunk in chunks) == "Tea."
+
+
+async def test_the_reason_is_told_also_if_the_response_is_left_at_once():
+    async def leaves(state):
+        async for item in stream_tokens([chat_chunk({"content": "Tea"}), chat_chunk({}, finish="stop"), "more"]):
+            if item["choices"][0]["finish_reason"]:
+                break
+        return {}
+
+    chunks = [chunk for chunk, _ in await heard(graph(leaves))]
+    assert [chunk.get("finish_reason") for chunk in chunks] == [None, "stop"]
+
+
 async def test_choices_are_messages_of_their_own():
     chunks = [chat_chunk({"content": text}, index=index) for index, text in [(0, "a"), (1, "x"), (0, "b"), (1, "y")]]
     stream = stream_tokens(Response(chunks))

@@ -169,6 +169,7 @@ class TokenStream(Generic[ItemT]):
 
     def _let_go(self) -> None:
         task, self._task = self._task, None
+        self._tell_rest()
         if task is not None:
             task.let_go(self)
 
@@ -178,12 +179,20 @@ class TokenStream(Generic[ItemT]):
                 self._model, self._metadata = delta.model, None
             growing = self._assembly(delta)
             growing.add(delta)
-            outlet = self._outlet
-            if outlet is None or not delta.tells or growing.told_elsewhere:
-                continue
-            outlet.emit(delta.chunk(growing.id), self._told_metadata(outlet))
-            if outlet.closed:
-                self._outlet = None
+            self._tell(growing, growing.to_tell(delta))
+
+    def _tell(self, growing: Assembly, delta: TokenDelta) -> None:
+        outlet = self._outlet
+        if outlet is None or not delta.tells or growing.told_elsewhere:
+            return
+        outlet.emit(delta.chunk(growing.id), self._told_metadata(outlet))
+        if outlet.closed:
+            self._outlet = None
+
+    def _tell_rest(self) -> None:
+        if self._outlet is not None and not self._outlet.closed:
+            for growing in self._messages:
+                self._tell(growing, growing.rest())
 
     def _deltas(self, item: Any) -> Iterable[TokenDelta]:
         if self._adapter is not None:
