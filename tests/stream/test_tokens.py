@@ -6,6 +6,7 @@ import warnings
 
 import pytest
 from model_streams import CHAT, RESPONSES, STREAMS, Response, chat_chunk, joined, response, thing
+from pydantic import BaseModel
 
 from langgraph_async import START, MessagesState, StateGraph, entrypoint, interrupt, stream_tokens, task
 from langgraph_async.channels import LastValue
@@ -221,6 +222,39 @@ async def test_a_response_in_which_no_tokens_are_found_is_warned_of():
 async def test_what_is_no_stream_is_refused(wrong):
     with pytest.raises(TypeError, match="comes in pieces"):
         stream_tokens(wrong)
+
+
+class Whole(BaseModel):
+    choices: list[str] = []
+
+
+@pytest.mark.parametrize("response", [5, None, "text", {"content": "text"}, Whole()], ids=repr)
+async def test_what_is_awaited_and_is_no_stream_is_refused(response):
+    async def create():
+        return response
+
+    with pytest.raises(TypeError, match=r"comes in pieces, got .*stream=True"):
+        await stream_tokens(create()).collect()
+
+
+@pytest.mark.parametrize("wrong", [{"tags": "nostream"}, {"tags": None}, {"id": 5}, {"adapter": 5}], ids=repr)
+async def test_an_argument_of_another_type_is_refused(wrong):
+    with pytest.raises(TypeError, match=f"{next(iter(wrong))}=.*expected"):
+        stream_tokens(["a"], **wrong)
+
+
+@pytest.mark.parametrize("result", [5, ["text"], [None], b"x"], ids=repr)
+async def test_an_adapter_that_returns_something_else_is_told_so(result):
+    with pytest.raises(TypeError, match="adapter of stream_tokens returned .*expected text"):
+        await stream_tokens(["a"], adapter=lambda item: result).collect()
+
+
+async def test_a_response_that_was_closed_cannot_be_read():
+    stream = stream_tokens(tokens("a"))
+    await stream.aclose()
+
+    with pytest.raises(RuntimeError, match="closed before it was read"):
+        await stream.collect()
 
 
 async def test_an_empty_response_gives_an_empty_message_with_an_id():
