@@ -8,6 +8,7 @@ import gc
 import pytest
 from run_stream_graphs import chain, opened, read, simple
 
+from langgraph_async import stream_tokens
 from langgraph_async.errors import ConfigError
 from langgraph_async.stream import UpdatesTransformer
 
@@ -18,7 +19,11 @@ async def elsewhere(work):
 
 
 async def fails(state):
-    raise ConnectionError("gone")
+    async def model():
+        yield "a"
+        raise ConnectionError("gone")
+
+    await stream_tokens(model()).collect()
 
 
 @pytest.mark.parametrize("way", ["values", "output", "abort"])
@@ -55,13 +60,14 @@ async def test_a_run_that_failed_can_be_aborted_before_its_end_was_read():
     reports = []
     asyncio.get_running_loop().set_exception_handler(lambda loop, context: reports.append(context))
     run = await opened(chain(fails))
-    cursor = aiter(run)
-    await anext(cursor)
+    message = await anext(aiter(run.messages))
+    with pytest.raises(ConnectionError):
+        await message.text
     for _ in range(20):
         await asyncio.sleep(0)
     await run.abort()
 
-    del run, cursor
+    del run, message
     gc.collect()
     assert reports == []
 
