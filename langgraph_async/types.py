@@ -84,10 +84,12 @@ class RetryPolicy(NamedTuple):
 def _seconds(name: str, value: float | timedelta | None) -> float | None:
     if value is None:
         return None
-    seconds = value.total_seconds() if isinstance(value, timedelta) else float(value)
+    seconds = value.total_seconds() if isinstance(value, timedelta) else value
+    if isinstance(seconds, bool) or not isinstance(seconds, (int, float)):
+        raise ValueError(f"{name} must be a number of seconds or a timedelta, got {value!r}")
     if not seconds > 0:
         raise ValueError(f"{name} must be greater than 0, got {value!r}")
-    return seconds
+    return float(seconds)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -101,7 +101,8 @@ class Standby:
         """See to it that there is a task that will be ready when it has had its first turn."""
         if self._task is None or self._task.done() or self._task.cancelling():
             self._seat = _Seat()
-            self._task = self._loop.create_task(_go_on(self._seat, self._loop), name=self._name)
+            waiting: Any = _go_on(self._seat, self._loop)
+            self._task = self._loop.create_task(waiting, name=self._name)
 
     def leave(self) -> asyncio.Task[Any] | None:
         """End the task that is ready, and return it to be waited for; those that moved are their callers' business."""

@@ -17,7 +17,7 @@ from langgraph_async.pregel.call import prepare, unwrap
 from langgraph_async.pregel.graph import Pregel
 from langgraph_async.pregel.node import PregelNode, Write
 from langgraph_async.pregel.old_names import renamed
-from langgraph_async.pregel.policies import checked_limit, retry_policies
+from langgraph_async.pregel.policies import checked_cache, checked_limit, retry_policies
 from langgraph_async.pregel.subgraphs import find_subgraphs
 from langgraph_async.serde.allowlist import collect_types
 from langgraph_async.types import CachePolicy, Limiter, TimeoutPolicy
@@ -95,7 +95,7 @@ class entrypoint:  # noqa: N801
         self.store = store
         self.cache = cache
         self.context_schema = context_schema
-        self.cache_policy = cache_policy
+        self.cache_policy = checked_cache(cache_policy, "an entrypoint")
         self.retry_policy = retry_policies(retry_policy, "an entrypoint")
         self.timeout = TimeoutPolicy.coerce(timeout)
         self.limit = checked_limit(limit, "an entrypoint")

@@ -18,7 +18,7 @@ from langgraph_async.pregel.call_order import know_name
 from langgraph_async.pregel.memo import namespace_of
 from langgraph_async.pregel.node import PregelNode, Write
 from langgraph_async.pregel.old_names import renamed
-from langgraph_async.pregel.policies import checked_limit, retry_policies
+from langgraph_async.pregel.policies import checked_cache, checked_limit, retry_policies
 from langgraph_async.types import CachePolicy, Limiter, RetryPolicy, TimeoutPolicy
 
 P = ParamSpec("P")
@@ -202,12 +202,13 @@ def task(
     if deprecated:
         old = renamed("task", deprecated, retry="retry_policy")
         retry_policy = old["retry_policy"] if retry_policy is None else retry_policy
+    where = "a task" if name is None else f"task {name!r}"
     decorator = _Decorator(
         name,
-        retry_policies(retry_policy, "a task" if name is None else f"task {name!r}"),
-        cache_policy,
+        retry_policies(retry_policy, where),
+        checked_cache(cache_policy, where),
         TimeoutPolicy.coerce(timeout),
-        checked_limit(limit, "a task" if name is None else f"task {name!r}"),
+        checked_limit(limit, where),
     )
     return decorator if func is None else decorator(func)
 

@@ -16,7 +16,7 @@ from langgraph_async.graph.signature import command_destinations, first_paramete
 from langgraph_async.graph.validate import check_drawing
 from langgraph_async.pregel.call import SupportsAinvoke, action_name, prepare
 from langgraph_async.pregel.old_names import renamed
-from langgraph_async.pregel.policies import checked_limit, retry_policies
+from langgraph_async.pregel.policies import checked_cache, checked_limit, retry_policies
 from langgraph_async.pregel.suggest import did_you_mean
 from langgraph_async.types import All, CachePolicy, Checkpointer, Limiter, RetryPolicy, TimeoutPolicy, TracePolicy
 from langgraph_async.typing import ContextT, InputT, OutputT, StateT
@@ -135,7 +135,7 @@ class StateGraph(Blueprint, Generic[StateT, ContextT, InputT, OutputT]):
             input_schema=schema,
             metadata=dict(metadata) if metadata else None,
             retry_policy=_retries(f"node {name!r}", old.get("retry_policy") if retry_policy is None else retry_policy),
-            cache_policy=cache_policy,
+            cache_policy=checked_cache(cache_policy, f"node {name!r}"),
             timeout=bound,
             ends=ends,
             defer=defer,
@@ -197,7 +197,7 @@ class StateGraph(Blueprint, Generic[StateT, ContextT, InputT, OutputT]):
         handler = None if error_handler is None else prepare(error_handler, name=DEFAULT_ERROR_HANDLER)
         self.defaults = NodeDefaults(
             retry_policy=now.retry_policy if retries is None else retries,
-            cache_policy=now.cache_policy if cache_policy is None else cache_policy,
+            cache_policy=now.cache_policy if cache_policy is None else checked_cache(cache_policy, "nodes"),
             timeout=now.timeout if limit is None else limit,
             error_handler=now.error_handler if handler is None else handler,
         )

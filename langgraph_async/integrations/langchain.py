@@ -86,6 +86,9 @@ class GraphRunnable(Runnable[Any, Any]):
 def as_runnable(graph: Pregel[Any, Any, Any, Any]) -> GraphRunnable:
     """Return a compiled graph as a Runnable of langchain-core.
 
+    Raises:
+        TypeError: It is no compiled graph.
+
     Example:
         >>> from langgraph_async import START, MessagesState, StateGraph
         >>> builder = StateGraph(MessagesState)
@@ -94,6 +97,8 @@ def as_runnable(graph: Pregel[Any, Any, Any, Any]) -> GraphRunnable:
         >>> chain.invoke({"messages": [{"role": "user", "content": "hi", "id": "1"}]})
         1
     """
+    if not isinstance(graph, Pregel):
+        raise TypeError(f"as_runnable takes a compiled graph, got {graph!r}. A builder has compile().")
     return GraphRunnable(graph)
 
 

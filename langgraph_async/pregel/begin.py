@@ -102,6 +102,8 @@ def make_run(
     ns = "" if parent is None else _namespace(graph, parent, call)
     replay = parent.run.replay if parent is not None else _replay(config)
     keys = _keys(spec, options.output_keys, default_keys)
+    if options.control is not None and not isinstance(options.control, RunControl):
+        raise ConfigError(f"control must be a RunControl, got {options.control!r}.")
     control = options.control or (parent.run.control if parent is not None else RunControl())
     listeners = Sinks(
         (*sinks, *(parent.run.sinks.for_nested() if parent is not None else ())),
@@ -201,7 +203,10 @@ def _keys(spec: GraphSpec, given: str | Iterable[str] | None, default: str | tup
 def _breakpoints(spec: GraphSpec, names: Iterable[str] | str, which: str) -> frozenset[str] | str:
     if names == "*":
         return "*"
-    found = frozenset((names,) if isinstance(names, str) else names)
+    given: Any = (names,) if isinstance(names, str) else names
+    if not isinstance(given, Iterable):
+        raise ConfigError(f"interrupt_{which} must be '*', a node or a list of nodes, got {names!r}.")
+    found = frozenset(given)
     for name in found:
         if name not in spec.nodes:
             raise ConfigError(

@@ -11,7 +11,7 @@ from langgraph_async.constants import TASKS
 from langgraph_async.errors import GraphBuildError, InvalidUpdateError
 from langgraph_async.pregel.call import Action, in_sequence, prepare
 from langgraph_async.pregel.node import PregelNode, Write
-from langgraph_async.pregel.policies import checked_limit
+from langgraph_async.pregel.policies import checked_cache, checked_limit
 from langgraph_async.pregel.subgraphs import find_subgraphs
 from langgraph_async.types import CachePolicy, Limiter, RetryPolicy, TimeoutPolicy
 
@@ -137,7 +137,7 @@ class NodeBuilder:
 
     def add_cache_policy(self, policy: CachePolicy) -> Self:
         """Cache results."""
-        self._cache = policy
+        self._cache = checked_cache(policy, "a node")
         return self
 
     def set_timeout(self, timeout: float | timedelta | TimeoutPolicy | None) -> Self:

@@ -153,7 +153,7 @@ class Run:
 
     async def ended(self) -> None:
         """Return when the run has ended, in whatever way."""
-        check_outside(self._run, _INSTEAD)
+        self._check_caller()
         if not self._work.done():
             await asyncio.wait([self._work])
 
@@ -199,7 +199,7 @@ class Run:
         Raises:
             RuntimeError: A node of the run calls it.
         """
-        check_outside(self._run, _INSTEAD)
+        self._check_caller()
         self._feed.stop()
         interrupted = await wait_settled(self._work)
         if self._feed.stopped and not self._work.cancelled():
@@ -228,7 +228,7 @@ class Run:
         Raises:
             RuntimeError: Somebody iterates already, or a node of the run does.
         """
-        check_outside(self._run, _INSTEAD)
+        self._check_caller()
         feed = self._feed
         if feed.recorder is not None:
             async with aclosing(self._recorded(feed.recorder)) as parts:
@@ -269,6 +269,10 @@ class Run:
         """Cancel what has not ended, and wait for it."""
         await self.aclose()
 
+    def _check_caller(self) -> None:
+        check_loop(self._loop, "This run")
+        check_outside(self._run, _INSTEAD)
+
     def __del__(self) -> None:
         work = getattr(self, "_work", None)
         if work is None or work.done() or self._loop.is_closed():
@@ -288,6 +292,19 @@ class Run:
         """Say which run, and whether it goes on."""
         where = f", thread {self.thread_id!r}" if self.thread_id is not None else ""
         return f"<Run of {self._run.spec.name!r}{where}, {'ended' if self.done() else 'going on'}>"
+
+
+def check_loop(loop: asyncio.AbstractEventLoop, what: str) -> None:
+    """Refuse to let another event loop wait for a run.
+
+    Raises:
+        RuntimeError: The calling code runs in another loop than `loop`.
+    """
+    if asyncio.get_running_loop() is not loop:
+        raise RuntimeError(
+            f"{what} belongs to another event loop, and can be read, awaited and closed in that one only. From another "
+            "thread, use asyncio.run_coroutine_threadsafe(..., loop)."
+        )
 
 
 def check_outside(run: RunScope, instead: str) -> None:

@@ -1,4 +1,4 @@
-"""Checks the retry policies and limits that users give, wherever they give them."""
+"""Checks the policies and limits that users give, wherever they give them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from datetime import timedelta
 from typing import Any
 
 from langgraph_async.errors import GraphBuildError
-from langgraph_async.types import Limiter, RetryPolicy
+from langgraph_async.types import CachePolicy, Limiter, RetryPolicy
 
 
 def retry_policies(value: RetryPolicy | Sequence[RetryPolicy] | None, where: str) -> tuple[RetryPolicy, ...]:
@@ -46,6 +46,19 @@ def checked_limit(value: Any, where: str) -> Limiter | None:
     raise GraphBuildError(
         f"The limit of {where} cannot be used: expected a Limiter, got {value!r}. "
         "Write Limiter(rate=10, per=60) or Limiter(concurrency=4)."
+    )
+
+
+def checked_cache(value: Any, where: str) -> CachePolicy | None:
+    """Return a cache policy that was given to a node, task, entrypoint or graph.
+
+    Raises:
+        GraphBuildError: It is no `CachePolicy`.
+    """
+    if value is None or isinstance(value, CachePolicy):
+        return value
+    raise GraphBuildError(
+        f"The cache_policy of {where} cannot be used: expected a CachePolicy, got {value!r}. Write CachePolicy(ttl=60)."
     )
 
 

@@ -14,7 +14,7 @@ from langgraph_async.config import RunnableConfig
 from langgraph_async.constants import MISSING
 from langgraph_async.errors import ConfigError
 from langgraph_async.pregel.begin import RunOptions
-from langgraph_async.pregel.handle import belongs, check_outside
+from langgraph_async.pregel.handle import belongs, check_loop, check_outside
 from langgraph_async.pregel.lease import Lease
 from langgraph_async.pregel.model import RunScope
 from langgraph_async.pregel.session import run_graph
@@ -61,7 +61,8 @@ class RunSource:
         self._input = value
 
     def check_caller(self) -> None:
-        """Refuse to let a node of the run wait for it."""
+        """Refuse to let a node of the run wait for it, or another event loop."""
+        check_loop(self._loop, "This run stream")
         if self._run is not None:
             check_outside(self._run, "Use the request_drain() of its RunControl, which does not wait.")
 
@@ -92,8 +93,6 @@ class RunSource:
             return
         for lease in self._held:
             lease.closing = True
-        if work.done():
-            return
         work.cancel()
         self._bus.close()
         interrupted = await wait_settled(work)
@@ -185,7 +184,7 @@ class RunStreams:
                 "extra (pip install 'langgraph-async[langchain]') and call astream_events on as_runnable(graph)."
             )
         _check_names(astream_kwargs)
-        factories = checked_factories((*self.stream_transformers, *(transformers or ())))
+        factories = (*checked_factories(self.stream_transformers), *checked_factories(transformers or ()))
         options = RunOptions(
             config=config,
             context=astream_kwargs.get("context"),

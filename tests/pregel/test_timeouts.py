@@ -353,6 +353,13 @@ async def test_a_timed_node_that_ended_as_its_run_was_cancelled_is_not_run_again
     assert turn > 4
 
 
+@pytest.mark.parametrize("wrong", [0, -1, float("nan"), "5", True, [], {}], ids=repr)
+@pytest.mark.parametrize("form", [lambda value: value, lambda value: TimeoutPolicy(idle_timeout=value)])
+def test_a_limit_that_is_no_time_is_refused(wrong: Any, form: Any) -> None:
+    with pytest.raises(GraphBuildError, match=r"The timeout of 'a' cannot be used: (idle_)?timeout must be"):
+        StateGraph(State).add_node("a", forever, timeout=form(wrong))
+
+
 async def test_a_packet_may_bound_its_task() -> None:
     clock = FakeClock()
     builder = StateGraph(State).add_node("a", forever, timeout=100)

@@ -6,6 +6,7 @@ import warnings
 
 import pytest
 from model_streams import CHAT, RESPONSES, STREAMS, Response, chat_chunk, joined, response, thing
+from pydantic import BaseModel
 
 from langgraph_async import START, MessagesState, StateGraph, entrypoint, interrupt, stream_tokens, task
 from langgraph_async.channels import LastValue
@@ -108,6 +109,28 @@ async def test_a_refusal_is_told_as_one():
     assert joined([chunk for chunk, _ in told])["refusal"] == "I cannot."
 
 
+@pytest.mark.parametrize("usage", [None, 0, 1, 2])
+async def test_the_reason_that_a_message_ended_is_in_its_last_chunk(usage):
+    items = [chat_chunk({"content": "Tea"}), chat_chunk({"content": "."}, finish="stop"), chat_chunk({})]
+    if usage is not None:
+        items[usage]["usage"] = {"prompt_tokens": 1, "completion_tokens": 2, "total_tokens": 3}
+
+    chunks = [chunk for chunk, _ in await heard(graph(streaming(lambda: items)))]
+    assert [chunk.get("finish_reason") for chunk in chunks] == [*[None] * (len(chunks) - 1), "stop"]
+    assert "".join(chunk["content"] for chunk in chunks) == "Tea."
+
+
+async def test_the_reason_is_told_also_if_the_response_is_left_at_once():
+    async def leaves(state):
+        async for item in stream_tokens([chat_chunk({"content": "Tea"}), chat_chunk({}, finish="stop"), "more"]):
+            if item["choices"][0]["finish_reason"]:
+                break
+        return {}
+
+    chunks = [chunk for chunk, _ in await heard(graph(leaves))]
+    assert [chunk.get("finish_reason") for chunk in chunks] == [None, "stop"]
+
+
 async def test_choices_are_messages_of_their_own():
     chunks = [chat_chunk({"content": text}, index=index) for index, text in [(0, "a"), (1, "x"), (0, "b"), (1, "y")]]
     stream = stream_tokens(Response(chunks))
@@ -199,6 +222,39 @@ async def test_a_response_in_which_no_tokens_are_found_is_warned_of():
 async def test_what_is_no_stream_is_refused(wrong):
     with pytest.raises(TypeError, match="comes in pieces"):
         stream_tokens(wrong)
+
+
+class Whole(BaseModel):
+    choices: list[str] = []
+
+
+@pytest.mark.parametrize("response", [5, None, "text", {"content": "text"}, Whole()], ids=repr)
+async def test_what_is_awaited_and_is_no_stream_is_refused(response):
+    async def create():
+        return response
+
+    with pytest.raises(TypeError, match=r"comes in pieces, got .*stream=True"):
+        await stream_tokens(create()).collect()
+
+
+@pytest.mark.parametrize("wrong", [{"tags": "nostream"}, {"tags": None}, {"id": 5}, {"adapter": 5}], ids=repr)
+async def test_an_argument_of_another_type_is_refused(wrong):
+    with pytest.raises(TypeError, match=f"{next(iter(wrong))}=.*expected"):
+        stream_tokens(["a"], **wrong)
+
+
+@pytest.mark.parametrize("result", [5, ["text"], [None], b"x"], ids=repr)
+async def test_an_adapter_that_returns_something_else_is_told_so(result):
+    with pytest.raises(TypeError, match="adapter of stream_tokens returned .*expected text"):
+        await stream_tokens(["a"], adapter=lambda item: result).collect()
+
+
+async def test_a_response_that_was_closed_cannot_be_read():
+    stream = stream_tokens(tokens("a"))
+    await stream.aclose()
+
+    with pytest.raises(RuntimeError, match="closed before it was read"):
+        await stream.collect()
 
 
 async def test_an_empty_response_gives_an_empty_message_with_an_id():

@@ -55,11 +55,9 @@ def read_chunk(chunk: Any) -> ChunkView | None:
 
 def _read_dict(chunk: Mapping[str, Any]) -> ChunkView | None:
     choices = chunk.get("choices")
-    choice = choices[0] if isinstance(choices, Sequence) and choices else {}
-    body = choice.get("delta") or choice.get("message") or chunk.get("delta") or (chunk if choices is None else {})
+    choice, body = _choice(chunk)
     if not isinstance(body, Mapping):
         return None
-    finish = choice.get("finish_reason") or chunk.get("finish_reason")
     kind = str(chunk.get("type", ""))
     if choices is None and not {"role", "content", "delta", "tool_calls", "finish_reason"} & chunk.keys():
         return None
@@ -78,12 +76,24 @@ def _read_dict(chunk: Mapping[str, Any]) -> ChunkView | None:
         id=chunk.get("id") or body.get("id"),
         role=_ROLES.get(role, role) if isinstance(role, str) else None,
         whole=not partial,
-        finished=not partial or bool(finish),
+        finished=not partial or bool(_finish_reason(chunk)),
         text=text,
-        reasoning=reasoning or body.get("reasoning_content") or "",
+        reasoning=reasoning or body.get("reasoning_content") or body.get("reasoning") or "",
         tool_calls=_calls(body.get("tool_calls"), whole=not partial),
         usage=chunk.get("usage"),
     )
+
+
+def _choice(chunk: Mapping[str, Any]) -> tuple[Mapping[str, Any], Any]:
+    """Return the first choice of a chunk, empty if it has none, and what says what is new."""
+    choices = chunk.get("choices")
+    choice = choices[0] if isinstance(choices, Sequence) and choices else {}
+    body = choice.get("delta") or choice.get("message") or chunk.get("delta") or (chunk if choices is None else {})
+    return choice, body
+
+
+def _finish_reason(chunk: Mapping[str, Any]) -> Any:
+    return _choice(chunk)[0].get("finish_reason") or chunk.get("finish_reason")
 
 
 def _read_message(message: Any) -> ChunkView:
@@ -138,11 +148,11 @@ def _call(call: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def merge_calls(parts: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+def merge_calls(parts: Sequence[Mapping[str, Any]], *, parsed: bool = True) -> list[dict[str, Any]]:
     """Return the tool calls that `parts` make: ``name``, ``args``, ``id`` and ``type``, in order.
 
     Parts with one index, or without index but with one id, belong together; one that has neither belongs to the call
-    before it. Arguments that are not JSON stay text.
+    before it. Arguments are `parsed`, unless they are not JSON, or left as text.
     """
     calls: dict[Any, dict[str, Any]] = {}
     last: Any = None
@@ -156,7 +166,7 @@ def merge_calls(parts: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
             call["args"] += part["args"]
         elif part["args"] is not None:
             call["args"] = part["args"]
-    for call in calls.values():
+    for call in calls.values() if parsed else ():
         call["args"] = _arguments(call["args"])
     return list(calls.values())
 
@@ -175,7 +185,7 @@ def whole_message(chunks: Sequence[Any], view: ChunkView) -> Any:
 
     Args:
         chunks: All chunks of the message, or the whole message alone.
-        view: What they say together; its tool calls are merged.
+        view: What they say together; its tool calls are merged, their arguments text.
     """
     if view.whole and chunks:
         return chunks[-1]
@@ -187,18 +197,25 @@ def whole_message(chunks: Sequence[Any], view: ChunkView) -> Any:
     message: dict[str, Any] = {"role": view.role or "assistant", "content": view.text}
     if view.id is not None:
         message["id"] = view.id
-    if view.reasoning:
-        message["reasoning_content"] = view.reasoning
     if view.tool_calls:
         message["tool_calls"] = [
             {"id": call["id"], "type": "function", "function": {"name": call["name"], "arguments": _text(call["args"])}}
             for call in view.tool_calls
         ]
+    bodies = [body for chunk in chunks if isinstance(body := _choice(chunk)[1], Mapping)]
+    for key in ("reasoning", "reasoning_content", "refusal"):
+        if pieces := "".join(str(body.get(key) or "") for body in bodies):
+            message[key] = pieces
+    if view.usage:
+        message["usage"] = dict(view.usage) if isinstance(view.usage, Mapping) else view.usage
+    reasons = [reason for chunk in chunks if (reason := _finish_reason(chunk))]
+    if reasons:
+        message["finish_reason"] = reasons[-1]
     return message
 
 
 def _text(args: Any) -> str:
-    return args if isinstance(args, str) else json.dumps(args)
+    return args or "{}" if isinstance(args, str) else json.dumps(args)
 
 
 def _of_chunk(chunk: Any) -> Any:

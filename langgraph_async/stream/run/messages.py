@@ -144,7 +144,8 @@ class ChatModelStream:
             finished=True,
             text="".join(self.text.items),
             reasoning="".join(self.reasoning.items),
-            tool_calls=merge_calls(self.tool_calls.items),
+            tool_calls=merge_calls(self.tool_calls.items, parsed=False),
+            usage=self.usage,
         )
         return whole_message(self._chunks.items, view)
 

@@ -96,7 +96,8 @@ class _Projections:
             TypeError: A projection is not a channel.
             RuntimeError: One of them has a subscriber already.
         """
-        if not names or len(set(names)) < len(names):
+        texts = {name for name in names if isinstance(name, str)}
+        if not names or len(texts) < len(names):
             raise ValueError(f"interleave takes the names of one or more projections, each once; got {list(names)!r}.")
         channels: list[StreamChannel[Any]] = []
         for name in names:

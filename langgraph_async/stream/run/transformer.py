@@ -172,6 +172,8 @@ def checked_factories(given: Iterable[Any]) -> tuple[TransformerFactory, ...]:
     Raises:
         TypeError: Something is an instance, or cannot be called.
     """
+    if not isinstance(given, Iterable):
+        raise TypeError(f"transformers must be a list of classes or callables of a scope, got {given!r}.")
     factories = tuple(given)
     for factory in factories:
         if isinstance(factory, StreamTransformer):

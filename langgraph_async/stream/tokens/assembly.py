@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from typing import Any, Final
 from uuid import uuid4
 
@@ -27,6 +28,7 @@ class Assembly:
         "_reasoning",
         "_refusal",
         "_text",
+        "_untold",
         "_usage",
         "_whole",
         "id",
@@ -45,6 +47,7 @@ class Assembly:
         self._calls: dict[int, _Call] = {}
         self._usage: Usage | None = None
         self._finish_reason: str | None = None
+        self._untold: str | None = None
         self._whole: Any = None
 
     def add(self, delta: TokenDelta) -> None:
@@ -64,6 +67,22 @@ class Assembly:
             self._calls.setdefault(call.index, _Call()).add(call)
         self._usage = delta.usage or self._usage
         self._finish_reason = delta.finish_reason or self._finish_reason
+
+    def to_tell(self, delta: TokenDelta) -> TokenDelta:
+        """Return what of a piece that was added is to be told now.
+
+        Why a message ended is told when its usage is known, which may come after it: so that is the last chunk.
+        """
+        reason = delta.finish_reason or self._untold
+        if reason is None:
+            return delta
+        self._untold = reason if self._usage is None else None
+        return replace(delta, finish_reason=reason if self._usage is not None else None)
+
+    def rest(self) -> TokenDelta:
+        """Return what is left to tell when the response is over."""
+        reason, self._untold = self._untold, None
+        return TokenDelta(finish_reason=reason)
 
     def message(self) -> Any:
         """Return the message as far as it has come: a dict in OpenAI's form, or langchain-core's object."""

@@ -42,7 +42,7 @@ class MessageChunk(TypedDict):
     """A piece of a message, as ``stream_mode="messages"`` yields it; plain JSON.
 
     Chunks with the same `id` are one message: `content`, `reasoning`, `refusal` and the calls' `arguments` are to be
-    joined, `usage` and `finish_reason` come at most once, with what ends the message. A whole message has the `id`
+    joined, `usage` and `finish_reason` come at most once; the latter with the last chunk. A whole message has the `id`
     of its chunks, and no `type`.
     """
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import inspect
 import warnings
 from collections.abc import AsyncGenerator, AsyncIterable, Awaitable, Callable, Generator, Iterable, Mapping, Sequence
 from types import TracebackType
@@ -18,12 +17,20 @@ from langgraph_async.stream.tokens.chunks import TokenDelta
 from langgraph_async.stream.tokens.openai_chat import ChatReader
 from langgraph_async.stream.tokens.openai_responses import ResponsesReader
 from langgraph_async.stream.tokens.plain import DictReader, LangchainReader, TextReader
-from langgraph_async.stream.tokens.source import Source
+from langgraph_async.stream.tokens.source import Source, check_pieces, short
 
 ItemT = TypeVar("ItemT")
 
 Adapter = Callable[[Any], "str | TokenDelta | Iterable[TokenDelta] | None"]
 """From an item of a response to what it adds to the message: text, one delta or several, or None for nothing."""
+
+
+_EXPECTED: Final = {
+    "tags": "a list of tags",
+    "id": "text, or None",
+    "adapter": "a function from an item of the response to what it adds",
+    "result": "text, a TokenDelta, several TokenDeltas, or None",
+}
 
 
 class _Reader(Protocol):
@@ -156,6 +163,8 @@ class TokenStream(Generic[ItemT]):
     def _begin(self) -> None:
         if self._begun:
             raise RuntimeError("This response was read already: a stream of tokens can be read once.")
+        if self._source.closed:
+            raise RuntimeError("This response was closed before it was read.")
         self._begun = True
         self._outlet = current_outlet("messages", self._tags)
         self._task = ambient.current.get()
@@ -169,6 +178,7 @@ class TokenStream(Generic[ItemT]):
 
     def _let_go(self) -> None:
         task, self._task = self._task, None
+        self._tell_rest()
         if task is not None:
             task.let_go(self)
 
@@ -178,12 +188,20 @@ class TokenStream(Generic[ItemT]):
                 self._model, self._metadata = delta.model, None
             growing = self._assembly(delta)
             growing.add(delta)
-            outlet = self._outlet
-            if outlet is None or not delta.tells or growing.told_elsewhere:
-                continue
-            outlet.emit(delta.chunk(growing.id), self._told_metadata(outlet))
-            if outlet.closed:
-                self._outlet = None
+            self._tell(growing, growing.to_tell(delta))
+
+    def _tell(self, growing: Assembly, delta: TokenDelta) -> None:
+        outlet = self._outlet
+        if outlet is None or not delta.tells or growing.told_elsewhere:
+            return
+        outlet.emit(delta.chunk(growing.id), self._told_metadata(outlet))
+        if outlet.closed:
+            self._outlet = None
+
+    def _tell_rest(self) -> None:
+        if self._outlet is not None and not self._outlet.closed:
+            for growing in self._messages:
+                self._tell(growing, growing.rest())
 
     def _deltas(self, item: Any) -> Iterable[TokenDelta]:
         if self._adapter is not None:
@@ -199,7 +217,7 @@ class TokenStream(Generic[ItemT]):
     def _check_known(self) -> None:
         if self._reader is None and self._strange is not MISSING:
             warnings.warn(
-                f"stream_tokens found no tokens in what came, such as {_short(self._strange)}: nothing was streamed, "
+                f"stream_tokens found no tokens in what came, such as {short(self._strange)}: nothing was streamed, "
                 "and the message is empty. Say what an item adds: stream_tokens(response, adapter=lambda i: i.text).",
                 RuntimeWarning,
                 stacklevel=3,
@@ -245,7 +263,11 @@ def _as_deltas(found: str | TokenDelta | Iterable[TokenDelta] | None) -> Iterabl
         return ()
     if isinstance(found, str):
         return (TokenDelta(text=found),)
-    return (found,) if isinstance(found, TokenDelta) else found
+    deltas = (found,) if isinstance(found, TokenDelta) else tuple(found) if isinstance(found, Iterable) else (found,)
+    wrong = [delta for delta in deltas if not isinstance(delta, TokenDelta)]
+    if wrong:
+        raise TypeError(f"The adapter of stream_tokens returned {short(found)}: expected {_EXPECTED['result']}.")
+    return deltas
 
 
 @overload
@@ -311,7 +333,7 @@ def stream_tokens(
         id: The message's id; by default the provider's, if it is long enough to be unique.
 
     Raises:
-        TypeError: `response` cannot be iterated.
+        TypeError: `response` cannot be iterated, or is whole already; or another argument cannot be used.
 
     Example:
         >>> import asyncio
@@ -328,21 +350,10 @@ def stream_tokens(
         lo
         'Hello'
     """
-    if isinstance(response, (str, bytes)) or not _can_be_read(response):
-        raise TypeError(
-            f"stream_tokens reads a response that comes in pieces, got {type(response).__name__}: {_short(response)}. "
-            "Ask for one with stream=True."
-        )
+    check_pieces(response)
+    for name, given, kind in (("tags", tags, (list, tuple, set, frozenset)), ("id", id, (str, type(None)))):
+        if not isinstance(given, kind):
+            raise TypeError(f"stream_tokens(..., {name}={given!r}): expected {_EXPECTED[name]}.")
+    if adapter is not None and not callable(adapter):
+        raise TypeError(f"stream_tokens(..., adapter={adapter!r}): expected {_EXPECTED['adapter']}.")
     return TokenStream(response, adapter=adapter, tags=tags, metadata=metadata, model=model, id=id)
-
-
-def _can_be_read(response: Any) -> bool:
-    if isinstance(response, Mapping):
-        return False
-    names = ("__aiter__", "__iter__", "__aenter__")
-    return inspect.isawaitable(response) or any(hasattr(type(response), name) for name in names)
-
-
-def _short(thing: Any) -> str:
-    text = repr(thing)
-    return text if len(text) <= 200 else text[:200] + "..."

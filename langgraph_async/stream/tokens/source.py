@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from langgraph_async.aio.threads import run_in_thread
@@ -18,9 +18,10 @@ class Source:
 
     Attributes:
         busy: An item is awaited just now.
+        closed: It was closed.
     """
 
-    __slots__ = ("_async", "_closed", "_ended", "_items", "_manager", "_response", "busy")
+    __slots__ = ("_async", "_ended", "_items", "_manager", "_response", "busy", "closed")
 
     def __init__(self, response: Any) -> None:
         self._response = response
@@ -28,7 +29,7 @@ class Source:
         self._items: Any = None
         self._async = False
         self._ended = False
-        self._closed = False
+        self.closed = False
         self.busy = False
 
     async def open(self) -> None:
@@ -37,6 +38,7 @@ class Source:
             self._response = await self._response
         if hasattr(type(self._response), "__aenter__") and not hasattr(type(self._response), "__aiter__"):
             self._manager, self._response = self._response, await self._response.__aenter__()
+        check_pieces(self._response)
         if hasattr(type(self._response), "__aiter__"):
             self._items, self._async = aiter(self._response), True
         else:
@@ -74,9 +76,9 @@ class Source:
 
     async def aclose(self) -> None:
         """Close what is open, unless it has ended by itself."""
-        if self._closed:
+        if self.closed:
             return
-        self._closed = True
+        self.closed = True
         if not self._ended:
             for thing in (self._items, self._response):
                 await _aclose(thing)
@@ -85,9 +87,9 @@ class Source:
 
     def close(self) -> None:
         """Close a response that blocks, unless it has ended by itself."""
-        if self._closed:
+        if self.closed:
             return
-        self._closed = True
+        self.closed = True
         if not self._ended and hasattr(self._response, "close"):
             self._response.close()
 
@@ -101,3 +103,25 @@ async def _aclose(thing: Any) -> None:
         found = close() if at_once else await run_in_thread(close)
     if inspect.isawaitable(found):
         await found
+
+
+def check_pieces(response: Any) -> None:
+    """Refuse a response that does not come in pieces.
+
+    Raises:
+        TypeError: It cannot be iterated, or only as text, dicts and models can.
+    """
+    kind = type(response)
+    whole = isinstance(response, (str, bytes, Mapping)) or hasattr(kind, "model_fields")  # pydantic's give their fields
+    names = ("__aiter__", "__aenter__") if whole else ("__aiter__", "__iter__", "__aenter__")
+    if not inspect.isawaitable(response) and not any(hasattr(kind, name) for name in names):
+        raise TypeError(
+            f"stream_tokens reads a response that comes in pieces, got {kind.__name__}: {short(response)}. "
+            "Ask for one with stream=True."
+        )
+
+
+def short(thing: Any) -> str:
+    """Return what a thing looks like, for messages."""
+    text = repr(thing)
+    return text if len(text) <= 200 else text[:200] + "..."

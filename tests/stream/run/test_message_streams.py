@@ -4,9 +4,10 @@ import gc
 
 import pytest
 from langchain_core.messages import AIMessage, AIMessageChunk, HumanMessage, ToolMessage
+from model_streams import STREAMS
 from run_stream_graphs import chain, nested, opened, read
 
-from langgraph_async import ambient
+from langgraph_async import START, MessagesState, StateGraph, ambient, stream_tokens
 from langgraph_async.stream import ChatModelStream
 from langgraph_async.stream.run.chunks import merge_calls, read_chunk
 
@@ -65,7 +66,7 @@ async def test_chunks_of_one_message_become_one_stream(chunks):
 async def test_the_output_of_dicts_is_a_dict():
     (stream,) = await messages(*TOKENS)
 
-    expected = {"role": "assistant", "content": "Hello", "id": "c1"}
+    expected = {"role": "assistant", "content": "Hello", "id": "c1", "finish_reason": "stop"}
     assert await stream.output() == expected
     assert await stream.output == expected
     assert await stream == expected
@@ -115,6 +116,36 @@ async def test_reasoning_and_usage_are_told_apart():
 
     assert (await stream.reasoning, await stream.text, stream.usage) == ("hm", "yes", {"total_tokens": 3})
     assert (await stream)["reasoning_content"] == "hm"
+
+
+@pytest.mark.parametrize("sdk", STREAMS)
+async def test_the_output_of_streamed_tokens_is_the_message_that_the_node_returns(sdk):
+    items, message = STREAMS[sdk]
+
+    async def speak(state):
+        return {"messages": [await stream_tokens(items).collect()]}
+
+    run = (
+        await StateGraph(MessagesState)
+        .add_node(speak)
+        .add_edge(START, "speak")
+        .compile()
+        .astream_events({"messages": []}, version="v3")
+    )
+    (stream,) = await read(run.messages)
+
+    assert await stream == message
+    assert (await stream.reasoning, stream.usage) == (message.get("reasoning", ""), message["usage"])
+    assert await run.output() == {"messages": [message]}
+
+
+async def test_a_refusal_of_streamed_tokens_is_in_the_output():
+    def told(**more):
+        return {"type": "AIMessageChunk", "role": "assistant", "content": "", "id": "c1", **more}
+
+    (stream,) = await messages(told(refusal="I "), told(refusal="won't."), told(finish_reason="stop"))
+
+    assert (await stream)["refusal"] == "I won't."
 
 
 async def test_blocks_of_content_are_read():

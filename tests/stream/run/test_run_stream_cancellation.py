@@ -99,6 +99,8 @@ async def test_a_run_can_be_aborted_at_any_turn_while_somebody_reads():
         values, output = asyncio.create_task(read(run.values)), asyncio.create_task(run.output())
         nested_text = asyncio.create_task(deep(run))
         await turns(turn)
+        while turn == TURNS[-1] and not node.running:
+            await asyncio.sleep(0)
         await run.abort()
 
         assert node.running == 0
