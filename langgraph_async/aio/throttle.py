@@ -9,9 +9,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections import OrderedDict
-from collections.abc import Callable
 from datetime import timedelta
-from functools import partial
 from typing import Final
 
 from langgraph_async.aio.clock import SYSTEM_CLOCK, Clock
@@ -108,29 +106,85 @@ class _Bucket:
 class Permit:
     """Leave to run once, from a `Limiter`.
 
+    Its place can be lent: to others, while something inside waits for a permit of its own. So nobody who waits keeps
+    a place from those who could go on, and no two can wait for each other.
+
     Attributes:
         limiter: What gave it.
+        within: The permit in whose place it runs, or ran when it was given; or None.
+        lent: Whether others have its place.
     """
 
-    __slots__ = ("_end", "_inner", "limiter")
+    __slots__ = ("_ended", "_gate", "_inner", "_waiting", "lent", "limiter", "within")
 
-    def __init__(self, limiter: Limiter, end: Callable[[], None]) -> None:
+    def __init__(self, limiter: Limiter, gate: _Gate | None, within: Permit | None) -> None:
         self.limiter = limiter
-        self._end: Callable[[], None] | None = end
-        self._inner: _Gate | None = None
+        self.within = within
+        self.lent = False
+        self._gate = gate
+        self._ended = False
+        self._inner: _Turns | None = None
+        self._waiting = 0
 
     @property
     def inner(self) -> _Gate:
         """Where those wait who run inside."""
         if self._inner is None:
-            self._inner = _Gate(1)
+            self._inner = _Turns(self)
         return self._inner
 
     def release(self) -> None:
         """Give it back; doing so again changes nothing."""
-        end, self._end = self._end, None
-        if end is not None:
-            end()
+        if not self._ended:
+            self._ended = True
+            self.limiter.end(None if self.lent else self._gate)
+
+    def begin_wait(self) -> None:
+        """Note that something inside waits for a permit: the place is lent, as soon as nobody inside uses it."""
+        self._waiting += 1
+        self.settle()
+
+    def end_wait(self) -> None:
+        """Note that something inside waits no more. The place stays lent until `come_back`."""
+        self._waiting -= 1
+
+    def settle(self) -> None:
+        """Lend the place if that is wanted, and possible."""
+        if not self._waiting or self.lent or self._ended or self._gate is None:
+            return
+        if self._inner is None or self._inner.idle:
+            self.lent = True
+            self._gate.leave()
+
+    async def come_back(self) -> None:
+        """Take a place again, waiting for it, if it was lent. A cancelled wait takes none."""
+        gate = self.limiter.gate_for(self.within) if self.lent and not self._ended else None
+        if gate is None:
+            return
+        await gate.enter()
+        if not self.lent or self._ended:
+            gate.leave()  # somebody else has come back meanwhile, or it is over
+            return
+        self.lent, self._gate = False, gate
+        self.settle()
+
+
+class _Turns(_Gate):
+    """The one place that those inside a permit take turns in."""
+
+    __slots__ = ("_permit",)
+
+    def __init__(self, permit: Permit) -> None:
+        super().__init__(1)
+        self._permit = permit
+
+    @property
+    def idle(self) -> bool:
+        return self._free == 1
+
+    def leave(self) -> None:
+        super().leave()
+        self._permit.settle()
 
 
 class Limiter:
@@ -141,8 +195,11 @@ class Limiter:
     counts neither against the node's timeouts nor against `max_concurrency`.
 
     A graph or task that is called inside a node with a limit, and has a node with the same limit, needs no place of
-    its own: the nodes inside take turns in the place of the one around them. Two different limits with `concurrency`
-    that are nested in both orders can wait for each other for ever: nest them in one order.
+    its own: the nodes inside take turns in the place of the one around them. While something inside waits for a permit
+    of another limit, the attempt around it counts as waiting too: others have its place meanwhile, and it takes one
+    again, in the order of asking, before its code gets the result. So limits may be nested in any order, and an
+    attempt may start while another one stands still in the middle; what must not overlap like that belongs in a node
+    that calls nothing.
 
     Args:
         rate: How many may start per `per`.
@@ -196,14 +253,14 @@ class Limiter:
     def try_acquire(self, within: Permit | None = None) -> Permit | None:
         """Return a permit if that needs no waiting; see `acquire`."""
         self._begin()
-        gate = self._gate_for(within)
+        gate = self.gate_for(within)
         if gate is not None and not gate.try_enter():
             self._users -= 1
             return None
         if self._bucket is not None and not self._bucket.try_take():
-            self._leave(gate)
+            self.end(gate)
             return None
-        return Permit(self, partial(self._leave, gate))
+        return Permit(self, gate, within)
 
     async def acquire(self, within: Permit | None = None) -> Permit:
         """Return a permit, waiting for it. A cancelled wait takes none.
@@ -215,7 +272,7 @@ class Limiter:
             RuntimeError: The limiter is in use on another event loop.
         """
         self._begin()
-        gate = self._gate_for(within)
+        gate = self.gate_for(within)
         try:
             if gate is not None:
                 await gate.enter()
@@ -226,12 +283,17 @@ class Limiter:
             if self._bucket is not None:
                 await self._bucket.take()
         except BaseException:
-            self._leave(gate)
+            self.end(gate)
             raise
-        return Permit(self, partial(self._leave, gate))
+        return Permit(self, gate, within)
 
-    def _gate_for(self, within: Permit | None) -> _Gate | None:
-        return self._gate if within is None or self._gate is None else within.inner
+    def gate_for(self, within: Permit | None) -> _Gate | None:
+        """Return where to wait for a place inside `within`; None when any number may run."""
+        if self._gate is None:
+            return None
+        while within is not None and within.lent:
+            within = within.within
+        return self._gate if within is None else within.inner
 
     def _begin(self) -> None:
         """Count a user, on the event loop that the others are on."""
@@ -254,7 +316,8 @@ class Limiter:
         if self._bucket is not None:
             self._bucket.start_over()
 
-    def _leave(self, gate: _Gate | None) -> None:
+    def end(self, gate: _Gate | None) -> None:
+        """Count a user off, and give its place back."""
         self._users -= 1
         if gate is not None:
             gate.leave()

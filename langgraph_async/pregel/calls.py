@@ -12,6 +12,7 @@ import contextvars
 import functools
 import threading
 from collections.abc import Awaitable, Callable, Generator, Iterable
+from contextlib import suppress
 from typing import Any, TypeAlias
 
 from langgraph_async import ambient
@@ -28,15 +29,16 @@ from langgraph_async.errors import (
     is_invalid_resume,
     leaves_thread,
 )
-from langgraph_async.pregel.admission import admission, admitted_at_once
+from langgraph_async.pregel.admission import admission, admitted_at_once, come_back
 from langgraph_async.pregel.again import next_attempt, rest, retry_wait
 from langgraph_async.pregel.call_order import order_of
+from langgraph_async.pregel.calling import calling_place
 from langgraph_async.pregel.deadline import begin_within
 from langgraph_async.pregel.failure import locate
 from langgraph_async.pregel.memo import Memo
 from langgraph_async.pregel.model import RunScope, StepState
 from langgraph_async.pregel.node import Write
-from langgraph_async.pregel.scope import TaskScope, calling_place
+from langgraph_async.pregel.scope import TaskScope
 from langgraph_async.pregel.step import commit
 from langgraph_async.pregel.step.attempt import run_attempt
 from langgraph_async.pregel.step.emit import emit_task_result, emit_task_start, emit_updates
@@ -204,6 +206,9 @@ class Calls:
                 self._memo.drop(scope.task)
             error = self._end(call, error)
         self._remember(scope)
+        if not (call.cancelled or future.done()) and call.caller.is_last(call):
+            with suppress(asyncio.CancelledError):
+                await come_back(call.caller, scope)
         call.caller.leave_call(call, scope)
         if self.order is not None:
             self.order.note_end(call.caller)

@@ -10,7 +10,7 @@ import threading
 import warnings
 import weakref
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal
 
 from langgraph_async import ambient
 from langgraph_async.aio.threads import wait_settled
@@ -19,6 +19,7 @@ from langgraph_async.config import RunnableConfig, merge_configs
 from langgraph_async.constants import CONF, END, MISSING, RESUME
 from langgraph_async.errors import GraphInterrupt, InvalidUpdateError, NodeError
 from langgraph_async.pregel.answer import check_answer, schema_of
+from langgraph_async.pregel.calling import CallStarter, Cancellable, calling_place
 from langgraph_async.pregel.life import LivingWriter, SignsOfLife
 from langgraph_async.pregel.model import RunScope, StepState
 from langgraph_async.pregel.namespace import memory_namespace
@@ -31,28 +32,6 @@ if TYPE_CHECKING:
     from langgraph_async.stream.writer import ChunkWriter
 
 _LOCK = threading.Lock()
-
-
-def calling_place() -> object:
-    """Return the asyncio task that runs here, or the number of the thread where none does."""
-    try:
-        return asyncio.current_task() or threading.get_ident()
-    except RuntimeError:
-        return threading.get_ident()
-
-
-class CallStarter(Protocol):
-    """What runs the functions that tasks call."""
-
-    def start_call(self, caller: TaskScope, task: CallTask) -> Any:
-        """Start a call, and return the future of its result. May be called from a worker thread."""
-
-
-class Cancellable(Protocol):
-    """A running call."""
-
-    def cancel(self) -> None:
-        """Ask it to end."""
 
 
 class TaskScope:
@@ -473,6 +452,10 @@ class TaskScope:
         self.running.add(call)
         self._step_out()
 
+    def is_last(self, call: Cancellable) -> bool:
+        """Tell whether the task goes on when this call has ended."""
+        return len(self.running) == 1 and call in self.running and not self.hosts and not self.closed
+
     def leave_call(self, call: Cancellable, child: TaskScope) -> None:
         """Note that a call has ended; if it was the last, this task takes its slot over."""
         assert isinstance(self.running, set)
@@ -543,6 +526,10 @@ class TaskScope:
         assert host is not None
         self.hosts.append(host)
         self._step_out()
+
+    def hosts_last(self) -> bool:
+        """Tell whether the task goes on when the graph in the current asyncio task has ended."""
+        return len(self.hosts) == 1 and not self.running and not self.closed
 
     async def leave_graph(self, *, wait: bool) -> None:
         """Note that a graph inside has ended; with `wait`, take the slot back before the node goes on."""

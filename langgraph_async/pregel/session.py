@@ -7,6 +7,7 @@ from typing import Any
 
 from langgraph_async.callbacks.port import Tracing
 from langgraph_async.pregel import lease as leases
+from langgraph_async.pregel.admission import come_back
 from langgraph_async.pregel.claim import RunClaim, begins_with_a_node
 from langgraph_async.pregel.loop import PregelLoop
 from langgraph_async.pregel.model import RunScope
@@ -97,7 +98,11 @@ async def _run_inside(
         goes_on = True  # the node may handle it
         raise
     finally:
-        await run.parent.leave_graph(wait=goes_on)
+        try:
+            if goes_on and run.parent.hosts_last():
+                await come_back(run.parent)
+        finally:
+            await run.parent.leave_graph(wait=goes_on)
     return loop
 
 
