@@ -1,4 +1,4 @@
-"""What a task's scope needs to know of the functions that the task calls: who runs them, and where the calls come from."""
+"""What a scope needs to know of the functions that its task calls: who runs them, and where the calls come from."""
 
 from __future__ import annotations
 
