@@ -60,8 +60,11 @@ class Group:
         """Wait for the tasks that are left, and leave the task group."""
         interrupted = None
         while self._loose:
-            ended = asyncio.gather(*self._loose, return_exceptions=True)
+            loose = tuple(self._loose)
+            ended = asyncio.gather(*loose, return_exceptions=True)
             interrupted = await wait_settled(ended, self._cancel_loose) or interrupted
+            # Their callbacks may not have run yet: from Python 3.12 on, gathering what is done takes no turn.
+            self._loose.difference_update(loose)
         group, self._group = self._group, None
         if group is not None:
             await group.__aexit__(None, None, None)
