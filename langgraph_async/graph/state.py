@@ -350,8 +350,9 @@ class StateGraph(Blueprint, Generic[StateT, ContextT, InputT, OutputT]):
                 checkpoints are deleted by hand. Threads stored either way can be gone on with either way.
 
             step_timeout: Seconds, or a timedelta, that one superstep may take: then its nodes are cancelled and waited
-                for, and the run fails with a `StepTimeoutError`, which is a `TimeoutError`. What nodes wrote that had
-                ended is kept, so that going on runs only the others. Graphs inside have their own.
+                for (one that swallows the cancellation for 5 seconds at most), and the run fails with a
+                `StepTimeoutError`, which is a `TimeoutError`. What nodes wrote that had ended is kept, so that going on
+                runs only the others. Graphs inside have their own.
 
         Raises:
             GraphBuildError: The drawing cannot run, or `step_timeout` is not positive.
