@@ -48,7 +48,16 @@ class TracedTask(Protocol):
 
 
 class Tracing(Protocol):
-    """Tells callback handlers what happens in one run of one graph."""
+    """Tells callback handlers what happens in one run of one graph.
+
+    Attributes:
+        quiet: Nobody listens. Then only `enter` is to be called, for each attempt.
+    """
+
+    quiet: bool
+
+    def enter(self, scope: Any) -> None:
+        """Let Runnables that an attempt's code calls find the config of their node."""
 
     @property
     def inherited(self) -> Any:
@@ -98,6 +107,8 @@ def tracing_of(config: Mapping[str, Any], name: str, *, messages: bool, tools: b
     if not callbacks and _NEEDED not in sys.modules:
         return None
     module = importlib.import_module("langgraph_async.callbacks.tracing")
+    if not (callbacks or messages or tools or module.is_traced()):
+        return module.QUIET  # type: ignore[no-any-return]
     found: Tracing = module.RunTracing(config, name, messages=messages, tools=tools)
     return found
 

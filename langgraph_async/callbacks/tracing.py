@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import inspect
 import logging
+import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from typing import Any, Final, TypeVar, cast
 from uuid import UUID
@@ -18,8 +19,10 @@ from langchain_core.callbacks import (
     BaseCallbackHandler,
     BaseCallbackManager,
 )
+from langchain_core.globals import get_debug
 from langchain_core.runnables.config import var_child_runnable_config
 from langchain_core.tracers._streaming import _StreamingCallbackHandler
+from langchain_core.tracers.context import _configure_hooks, _tracing_v2_is_enabled, tracing_v2_callback_var
 
 from langgraph_async.aio.spawn import spawn
 from langgraph_async.aio.threads import wait_settled
@@ -70,9 +73,10 @@ class RunTracing:
         tools: Whether somebody listens for events of tools.
     """
 
-    __slots__ = ("_graph_handlers", "_listened", "_manager", "_name", "_run", "_run_id", "_streaming")
+    __slots__ = ("_graph_handlers", "_listened", "_manager", "_name", "_run", "_run_id", "_streaming", "quiet")
 
     def __init__(self, config: Mapping[str, Any], name: str, *, messages: bool, tools: bool) -> None:
+        self.quiet = False
         metadata = config.get("metadata") or {}
         if "ls_integration" not in metadata:
             metadata = {**metadata, "ls_integration": "langgraph"}
@@ -101,6 +105,10 @@ class RunTracing:
             return self._run.get_child()
         return self._manager if self._manager.handlers else None
 
+    def enter(self, scope: TracedTask) -> None:
+        """Let Runnables that an attempt's code calls find the config of their node."""
+        var_child_runnable_config.set(cast("Any", _TaskConfig(scope)))
+
     async def begin(self, value: Any) -> None:
         """Tell that the run begins, on this input."""
         if self._listened:
@@ -121,7 +129,7 @@ class RunTracing:
     async def attempt(self, scope: TracedTask, run: Callable[[Any], Awaitable[T]]) -> T:
         """Run one attempt of a task as a run of its own inside this one."""
         task = scope.task
-        var_child_runnable_config.set(cast("Any", _TaskConfig(scope)))
+        self.enter(scope)
         if self._run is None or task.node.hidden or task.node.action is None:
             if self._manager.handlers:
                 scope.config["callbacks"] = _for_node(scope.config["callbacks"], scope.config)
@@ -182,6 +190,41 @@ class RunTracing:
     @property
     def _id(self) -> UUID | None:
         return None if self._run is None else self._run.run_id
+
+
+class _Quiet(RunTracing):
+    """Tells nobody: the same for all runs, since making a callback manager costs more than a short run."""
+
+    __slots__ = ()
+
+    def __init__(self) -> None:
+        self.quiet = True
+
+    @property
+    def inherited(self) -> Any:
+        """None: no callbacks."""
+        return None
+
+    def enter(self, scope: TracedTask) -> None:
+        """Let Runnables that an attempt's code calls find the config of their node."""
+        super().enter(scope)
+        _watch(scope)
+
+
+QUIET: Final = _Quiet()
+
+
+def is_traced() -> bool:
+    """Tell whether handlers are told of a run that is given none: a tracer's, or those that a context adds."""
+    return bool(
+        _tracing_v2_is_enabled()
+        or tracing_v2_callback_var.get() is not None
+        or get_debug()
+        or any(
+            var.get() is not None or (variable is not None and variable in os.environ)
+            for var, _, _, variable in _configure_hooks
+        )
+    )
 
 
 def _checked(callbacks: Any) -> Any:

@@ -102,7 +102,7 @@ class Intake:
             _note_continued(run)
             check_nodes_exist(run.spec, loaded.checkpoint, run.config.thread_id)
             await self._resume(value, loaded)
-            if run.tracing is not None:
+            if run.tracing is not None and not run.tracing.quiet:
                 await run.tracing.resumed(self.state.checkpoint_id, run.ns_levels)
         else:
             self._begin(value, loaded)

@@ -35,7 +35,7 @@ async def run_graph(
         ThreadConflictError: The thread is busy, or another run took it over.
     """
     try:
-        if run.tracing is not None:
+        if run.tracing is not None and not run.tracing.quiet:
             return await _run_traced(run, run.tracing, value, boundary, on_lease, stopped)
         return await _run_placed(run, value, boundary, on_lease, stopped)
     except BaseException as exc:

@@ -409,3 +409,43 @@ async def test_the_config_of_a_runnable_around_is_inherited():
     assert await around.ainvoke({"x": 1}, {"callbacks": [seen], "tags": ["t"]}) == {"x": 2}
     assert ("start", "g", "around", {"x": 1}) in seen.seen
     assert seen.tags["g"] == ["t"]
+
+
+async def test_a_handler_that_a_context_adds_is_told_of_models_in_nodes():
+    from langchain_core.callbacks import get_usage_metadata_callback
+    from langchain_core.language_models.fake_chat_models import GenericFakeChatModel
+    from langchain_core.messages import AIMessage
+
+    usage = {"input_tokens": 1, "output_tokens": 2, "total_tokens": 3}
+    message = AIMessage("hi", usage_metadata=usage, response_metadata={"model_name": "small"})
+
+    async def node(state: State) -> State:
+        await GenericFakeChatModel(messages=iter([message]), disable_streaming=True).ainvoke("?")
+        return {"x": 1}
+
+    with get_usage_metadata_callback() as counted:
+        await chain_of(node).ainvoke({"x": 0})
+    assert counted.usage_metadata["small"]["total_tokens"] == 3
+
+
+async def test_a_tracer_of_the_context_is_told_of_graph_and_nodes():
+    from langchain_core.tracers.context import tracing_v2_callback_var
+
+    seen = Recorder()
+    token = tracing_v2_callback_var.set(seen)
+    try:
+        await chain_of(add_one, name="g").ainvoke({"x": 1})
+    finally:
+        tracing_v2_callback_var.reset(token)
+    told = [entry[:2] for entry in seen.seen]
+    assert told == [("start", "g"), ("start", "add_one"), ("end", "add_one"), ("end", "g")]
+
+
+async def test_no_callback_manager_is_made_where_nobody_listens(monkeypatch):
+    from langgraph_async.callbacks import tracing
+
+    def made(*args, **kwargs):
+        raise AssertionError
+
+    monkeypatch.setattr(tracing.AsyncCallbackManager, "configure", made)
+    assert await chain_of(add_one).ainvoke({"x": 1}) == {"x": 2}

@@ -35,7 +35,9 @@ async def run_attempt(scope: TaskScope) -> list[Write]:
     """
     tracing = scope.run.tracing
     if tracing is not None:
-        return await tracing.attempt(scope, _run_attempt)
+        if not tracing.quiet:
+            return await tracing.attempt(scope, _run_attempt)
+        tracing.enter(scope)
     return await _run_attempt(scope)
 
 
@@ -124,7 +126,7 @@ async def _route(router: Router, scope: TaskScope, writes: Sequence[Write]) -> S
         view = router.mapper(view)
     choose = functools.partial(_choice, router.action, scope, view)
     tracing = scope.run.tracing
-    result = await (choose() if tracing is None else tracing.routing(scope, router.name, view, choose))
+    result = await (choose() if tracing is None or tracing.quiet else tracing.routing(scope, router.name, view, choose))
     return router.resolve(result)
 
 
