@@ -15,8 +15,6 @@ from collections.abc import Coroutine, Generator
 from contextvars import Context
 from typing import Any, Generic, TypeVar
 
-from langgraph_async.aio.threads import wait_settled
-
 T = TypeVar("T")
 
 
@@ -111,14 +109,6 @@ class Standby:
             return None
         task.cancel()
         return task
-
-    async def close(self) -> None:
-        """Do what `leave` does, and wait."""
-        task = self.leave()
-        if task is not None:
-            interrupted = await wait_settled(task)
-            if interrupted is not None:
-                raise interrupted
 
 
 @types.coroutine

@@ -195,7 +195,8 @@ class PregelLoop:
         if run.interrupt_before and stops_at(state, run.interrupt_before, tasks):
             self.stop = "interrupt_before"
             raise GraphInterrupt(())
-        self._check_drain()
+        if run.control.drain_requested:
+            self._check_drain()
         if run.answers.resuming:
             for task in tasks:
                 if task.asked and not task.finished:

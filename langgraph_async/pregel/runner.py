@@ -395,7 +395,8 @@ class PregelRunner:
                 writes = [*writes, *scope.take_pushed()]
             return writes, error, interrupted or scope.interrupted
         finally:
-            scope.give_permit_back()
+            if scope.permit is not None:
+                scope.give_permit_back()
             scope.interrupted = error = None  # its traceback holds this frame
 
     async def _again(

@@ -14,3 +14,5 @@ async def test_a_loose_task_that_has_just_ended_does_not_keep_the_group_from_clo
     group.spawn_loose(tells_and_ends(), name="brief")
     await told  # the task has ended by now, but what was to be called then has not been called
     await group.close()
+
+    assert asyncio.all_tasks() == {asyncio.current_task()}

@@ -563,10 +563,11 @@ async def test_a_call_that_is_cancelled_before_it_started_never_runs() -> None:
 
 
 async def test_a_timeout_around_a_call_cancels_it() -> None:
-    ended: list[int] = []
+    started, ended = asyncio.Event(), []
 
     @task
     async def endless() -> None:
+        started.set()
         try:
             await asyncio.Event().wait()
         finally:
@@ -575,8 +576,11 @@ async def test_a_timeout_around_a_call_cancels_it() -> None:
     @entrypoint()
     async def workflow(number: int) -> str:
         try:
-            async with asyncio.timeout(0.001):
-                await endless()
+            async with asyncio.timeout(None) as limit:
+                call = endless()
+                await started.wait()
+                limit.reschedule(0)
+                await call
         except TimeoutError:
             return "too slow"
         return "in time"

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
 from langgraph_async.aio.threads import run_in_thread
+from langgraph_async.callbacks.port import Tracing
 from langgraph_async.channels import LastValue
 from langgraph_async.errors import EmptyChannelError, ParentCommand
 from langgraph_async.pregel.call import Action
@@ -27,17 +28,19 @@ _PLAIN = (dict, list, tuple, str, int, float, Command, type(None))
 _EXHAUSTED = object()
 
 
-async def run_attempt(scope: TaskScope) -> list[Write]:
-    """Run the scope's task once and return what it writes.
+def run_attempt(scope: TaskScope) -> Coroutine[Any, Any, list[Write]]:
+    """Return what, awaited, runs the scope's task once and gives what it writes.
 
     `scope.body` holds the node's own writes as soon as they are known: when a router raises, they are kept and
     only the routing is left to do.
     """
-    tracing = scope.run.tracing
-    if tracing is not None:
-        if not tracing.quiet:
-            return await tracing.attempt(scope, _run_attempt)
-        tracing.enter(scope)
+    return _run_attempt(scope) if scope.run.tracing is None else _traced(scope, scope.run.tracing)
+
+
+async def _traced(scope: TaskScope, tracing: Tracing) -> list[Write]:
+    if not tracing.quiet:
+        return await tracing.attempt(scope, _run_attempt)
+    tracing.enter(scope)
     return await _run_attempt(scope)
 
 
